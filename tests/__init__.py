@@ -1,0 +1,1 @@
+"""The tests of runtree, laid out like the rooms they test."""

@@ -1,0 +1,132 @@
+"""What holds for every test: a clean environment, no network beyond loopback, Ray only where it is asked for."""
+
+import importlib
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+RAY_MARKERS = ("cluster", "multinode")
+
+# What a developer's shell may hold and a test must not depend on.
+_FOREIGN = re.compile(
+    r"(.*_)?(api_key|api_token|auth_token|base_url)|(all|ftp|http|https|no)_proxy|ray_(address|namespace)", re.I
+)
+
+
+class NetworkGuardError(RuntimeError):
+    """A test tried to leave the machine.
+
+    Not an OSError, so that code under test does not take it for an ordinary connection failure.
+    """
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what uses the session's Ray, and runs the tests that need no Ray first."""
+    for item in items:
+        if "ray_cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker("cluster")
+    items.sort(key=_tier)
+
+
+def _tier(item: pytest.Item) -> int:
+    if item.get_closest_marker("multinode"):
+        return 2
+    return 1 if item.get_closest_marker("cluster") else 0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if _FOREIGN.fullmatch(name):
+                patch.delenv(name)
+        # An import that forgets ray.init must fail, not start a Ray of its own.
+        patch.setenv("RAY_ENABLE_AUTO_CONNECT", "0")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loopback_only() -> Iterator[None]:
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        _refuse_outside(self, address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        _refuse_outside(self, address)
+        return connect_ex(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        yield
+
+
+def _refuse_outside(sock: socket.socket, address: Any) -> None:
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    host = str(address[0])
+    try:
+        inside = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        inside = host == "localhost"
+    if not inside:
+        raise NetworkGuardError(f"a test tried to connect to {host}; tests speak to loopback addresses only")
+
+
+@pytest.fixture(autouse=True)
+def ray_only_where_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if any(request.node.get_closest_marker(name) for name in RAY_MARKERS):
+        return
+
+    def refuse(*_args: object, **_kwargs: object) -> NoReturn:
+        pytest.fail("ray.init was called by a test that is marked neither cluster nor multinode", pytrace=True)
+
+    monkeypatch.setattr("ray.init", refuse)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(clean_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One local Ray for the session; its workers import this checkout."""
+    ray = importlib.import_module("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
+        # The cluster's token stays out of the developer's home.
+        token = tmp_path_factory.mktemp("ray") / "auth_token"
+        token.write_text(os.urandom(32).hex())
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+        ray.init(
+            "local",
+            num_cpus=4,
+            include_dashboard=False,
+            log_to_driver=False,
+            object_store_memory=200 * 1024**2,
+            _node_ip_address="127.0.0.1",
+        )
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of shared fixtures beside the checkout, or where RUNTREE_SHARED says."""
+    path = Path(os.environ.get("RUNTREE_SHARED") or ROOT.parent / "shared")
+    if not path.is_dir():
+        pytest.skip(f"NOT RUN: the shared fixtures are not at {path}; set RUNTREE_SHARED to their folder")
+    return path

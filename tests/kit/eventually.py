@@ -1,0 +1,36 @@
+"""Waiting, with a limit, for something that another process or task brings about.
+
+For conditions that offer no event to wait on. Where an event exists, wait on the event.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+_PAUSE = 0.005
+
+
+async def eventually(predicate: Callable[[], T | Awaitable[T]], limit: float = 10.0) -> T:
+    """Asks again and again until the predicate holds, and returns what it returned.
+
+    Args:
+        predicate: A function or coroutine function; it holds when its result is true.
+        limit: Seconds to go on for. The limit also ends a predicate that itself hangs.
+
+    Raises:
+        AssertionError: The predicate did not hold within the limit; the text shows its last result.
+    """
+    last: object = "no result, the predicate never returned"
+    with anyio.move_on_after(limit):
+        while True:
+            outcome = predicate()
+            value: T = await outcome if inspect.isawaitable(outcome) else outcome
+            if value:
+                return value
+            last = value
+            await anyio.sleep(_PAUSE)
+    raise AssertionError(f"not true within {limit} s, last result: {last!r}")
