@@ -1,0 +1,1 @@
+"""The runtime: agents as Ray actors."""

@@ -1,0 +1,1 @@
+"""What a run executes: agents, tools, hooks and the loop. No Ray."""

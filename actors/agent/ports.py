@@ -1,0 +1,86 @@
+"""What a run asks of its surroundings. The loop knows only these; a RunActor, or a test, provides them.
+
+Every method may be called from any task of the run's own event loop. None of them raises when the run is cancelled: the loop is told by
+`AgentRun.cancel`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ...messages.control import Admission, Admitted, ChargeReply, ChildRequest
+from ...messages.items import Item, Stamp
+from ...messages.limits import Limits
+from ...messages.result import RunResult
+from ...messages.usage import Cost, Totals, Usage
+
+
+class Emitting(Protocol):
+    """The one place where items of the run come from."""
+
+    def emit(self, item_type: type[Item], **fields: Any) -> None:
+        """Stamp, number and queue an item that is not a delta. Never waits."""
+        ...
+
+    def emit_delta(self, kind: str, **fields: Any) -> None:
+        """Stamp, number and queue a delta. Never waits; follow a burst of them by `ready`."""
+        ...
+
+    async def ready(self) -> None:
+        """Return when the buffer has room: at once as a rule, late when the reader is slow."""
+        ...
+
+    @property
+    def next_seq(self) -> int:
+        """Number the next item will get."""
+        ...
+
+
+class Accounting(Protocol):
+    """The run's accounts at the supervisor."""
+
+    async def charge(self, *, model_calls: int = 0, tool_calls: int = 0) -> ChargeReply:
+        """Ask whether the tree's bounds allow some calls; grants part of them where only part is left."""
+        ...
+
+    async def report(self, usage: Usage, cost: Cost) -> Totals:
+        """Report the run's own cumulative accounts; returns them with those of the sub-tree."""
+        ...
+
+
+class Spawning(Protocol):
+    """Sub-agents."""
+
+    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[Admission]:
+        """Ask for the children of one fan-out in one call; the answers are in the order of the requests."""
+        ...
+
+    async def run_child(self, admitted: Admitted, agent_key: str, value: Any) -> RunResult:
+        """Start an admitted child with its input and return its end, whatever it is.
+
+        Returns only after the child's terminal item is in this run's lane. It is shielded from cancellation: a cancelled child has a
+        flag of its own, and a child that does not heed it is killed.
+        """
+        ...
+
+    async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
+        """Set the flags of a run and all below it; returns when they are set."""
+        ...
+
+
+class RunHost(Emitting, Accounting, Spawning, Protocol):
+    """All ports of a run."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """The run's lineage."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds that hold for the run's sub-tree."""
+        ...
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds since the epoch at which the run has to end."""
+        ...

@@ -1,0 +1,1 @@
+"""How items travel: emitter, lanes, reader. No Ray."""

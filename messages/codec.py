@@ -1,0 +1,187 @@
+"""The batch codec: items of one run as a frame that queues can count, bound and thin out without decoding it.
+
+A frame is `header length (4 bytes, big endian) | header (JSON) | body`. The header holds the stamp, the range of sequence numbers and a
+mark for every item that is not a delta; the body has one JSON object a line, without the stamp. JSON never contains a raw line feed, so
+lines can be cut out without parsing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from .items import DELTA_KINDS, ITEM_TYPES, Item, ItemsDropped, Stamp, StreamItem, UnknownItem
+
+_STAMP_FIELDS = frozenset(Stamp.model_fields)
+_LENGTH_BYTES: Final = 4
+
+_VALIDATORS = {kind: item.__pydantic_validator__.validate_python for kind, item in ITEM_TYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a non-delta stands in a frame, and what a queue must know of it."""
+
+    index: int
+    """Line in the body."""
+    kind: str
+    """Kind of the item."""
+    call_id: str | None = None
+    """For tool call items."""
+    first_seq: int | None = None
+    """For `items_dropped`: first missing number; the last one is the line's own number."""
+    tool_name: str | None = None
+    """For tool call items."""
+
+
+def encode_item(item: Item) -> tuple[bytes, Mark | None]:
+    """Return an item's line (index 0 in its mark; the frame sets it) and its mark, `None` for a delta."""
+    line = item.__pydantic_serializer__.to_json(item, exclude=set(_STAMP_FIELDS))
+    kind: str = getattr(item, "kind", "")
+    if kind in DELTA_KINDS:
+        return line, None
+    first_seq = item.first_seq if isinstance(item, ItemsDropped) else None
+    return line, Mark(0, kind, getattr(item, "call_id", None), first_seq, getattr(item, "tool_name", None))
+
+
+def encode_delta(kind: str, seq: int, time: float, fields: dict[str, Any]) -> bytes:
+    """Return the line of a delta without building the item: the hot path of every token.
+
+    The caller guarantees the fields' names and types; the line is the one `encode_item` would give, but for left-out defaults.
+    """
+    return to_json({"kind": kind, "seq": seq, "time": time, **fields})
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A parsed header beside its undecoded body."""
+
+    stamp: Stamp
+    """Who speaks."""
+    first_seq: int
+    """Number of the first item, or of the first one that was dropped in its place."""
+    last_seq: int
+    """Number of the last item."""
+    count: int
+    """Lines in the body."""
+    marks: tuple[Mark, ...]
+    """One for every non-delta, in order."""
+    body: bytes
+    """One JSON object a line."""
+
+    @classmethod
+    def of(cls, stamp: Stamp, first_seq: int, last_seq: int, lines: Sequence[bytes], marks: Sequence[Mark]) -> "Frame":
+        """Make a frame of encoded lines."""
+        return cls(stamp, first_seq, last_seq, len(lines), tuple(marks), b"\n".join(lines))
+
+    @classmethod
+    def of_items(cls, items: Sequence[Item]) -> "Frame":
+        """Make a frame of items that share one stamp."""
+        first = items[0]
+        stamp = Stamp(**{name: getattr(first, name) for name in _STAMP_FIELDS})
+        lines: list[bytes] = []
+        marks: list[Mark] = []
+        for index, item in enumerate(items):
+            line, mark = encode_item(item)
+            lines.append(line)
+            if mark is not None:
+                marks.append(Mark(index, mark.kind, mark.call_id, mark.first_seq, mark.tool_name))
+        start = first.first_seq if isinstance(first, ItemsDropped) else first.seq
+        return cls.of(stamp, start, items[-1].seq, lines, marks)
+
+    @property
+    def deltas(self) -> int:
+        """Number of items that may be dropped."""
+        return self.count - len(self.marks)
+
+    def to_bytes(self) -> bytes:
+        """Return the frame as it travels."""
+        stamp = self.stamp
+        header = to_json(
+            {
+                "run": [stamp.run_id, stamp.parent_run_id, stamp.root_run_id, stamp.depth, stamp.attempt],
+                "seq": [self.first_seq, self.last_seq, self.count],
+                "marks": [[m.index, m.kind, m.call_id, m.first_seq, m.tool_name] for m in self.marks],
+            }
+        )
+        return len(header).to_bytes(_LENGTH_BYTES, "big") + header + self.body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Frame":
+        """Read the header of a frame; the body is kept as it is.
+
+        Raises:
+            ValueError: The bytes are not a frame.
+        """
+        end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
+        try:
+            header = from_json(data[_LENGTH_BYTES:end])
+            run_id, parent, root, depth, attempt = header["run"]
+            first, last, count = header["seq"]
+            marks = tuple(Mark(*mark) for mark in header["marks"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not a frame of stream items: {error}") from error
+        stamp = Stamp(run_id=run_id, parent_run_id=parent, root_run_id=root, depth=depth, attempt=attempt)
+        return cls(stamp, first, last, count, marks, data[end:])
+
+    def items(self) -> list[StreamItem]:
+        """Decode the items.
+
+        Raises:
+            ValueError: A line is not a valid item.
+        """
+        stamp = dict(self.stamp)
+        rows: list[dict[str, Any]] = from_json(b"[" + self.body.replace(b"\n", b",") + b"]")
+        decoded: list[StreamItem] = []
+        for row in rows:
+            row.update(stamp)
+            validate = _VALIDATORS.get(row["kind"])
+            item: Any = UnknownItem.model_validate(row) if validate is None else validate(row)
+            decoded.append(item)
+        return decoded
+
+    def without_deltas(self, time: float = 0.0) -> "Frame":
+        """Return the frame with every stretch of deltas replaced by one `items_dropped` line."""
+        if not self.deltas:
+            return self
+        lines: list[bytes] = []
+        marks: list[Mark] = []
+        dropped_from: int | None = None
+        dropped = 0
+        seq = self.first_seq - 1
+
+        def close_gap(last: int) -> None:
+            nonlocal dropped_from, dropped
+            if dropped_from is not None:
+                fields = {"count": dropped, "first_seq": dropped_from, "last_seq": last}
+                marks.append(Mark(len(lines), "items_dropped", None, dropped_from))
+                lines.append(encode_delta("items_dropped", last, time, fields))
+                dropped_from, dropped = None, 0
+
+        for line, mark, line_seq in self._rows():
+            if mark is None or mark.kind == "items_dropped":
+                first = line_seq if mark is None or mark.first_seq is None else mark.first_seq
+                dropped_from = first if dropped_from is None else dropped_from
+                dropped += line_seq - first + 1
+            else:
+                close_gap(seq)
+                marks.append(Mark(len(lines), mark.kind, mark.call_id, None, mark.tool_name))
+                lines.append(line)
+            seq = line_seq
+        close_gap(seq)
+        return Frame.of(self.stamp, self.first_seq, self.last_seq, lines, marks)
+
+    def _rows(self) -> Iterator[tuple[bytes, Mark | None, int]]:
+        """Yield each line with its mark and its number."""
+        marks = {mark.index: mark for mark in self.marks}
+        # Numbers are dense but for `items_dropped` lines, which span a range; the line's own number is the last of it and is only
+        # written in the line. It follows from the numbers after it, so the walk goes from the back.
+        numbers = [0] * self.count
+        number = self.last_seq
+        for index in range(self.count - 1, -1, -1):
+            numbers[index] = number
+            mark = marks.get(index)
+            number = (mark.first_seq if mark is not None and mark.first_seq is not None else number) - 1
+        for index, line in enumerate(self.body.split(b"\n")):
+            yield line, marks.get(index), numbers[index]

@@ -1,0 +1,242 @@
+"""What runs, drivers and the supervisor say to each other; JSON on the wire, so that versions can be told apart.
+
+Every call of a run carries (run, attempt, number): a repeated call is recognised and answered again, not carried out again.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field
+
+from .failure import Failure
+from .items import Stamp
+from .limits import Limits
+from .result import RunStatus
+from .usage import NO_COST, NO_USAGE, Cost, Usage
+from .value import Value
+
+
+class LaneAddress(Value):
+    """Where a parent's lane is: the queue actor's name and the lane's id in it (the owner's run id, or `driver:` and the root's id)."""
+
+    queue: str
+    """Name of the queue actor."""
+    lane: str
+    """Id of the lane."""
+
+
+class DriverHello(Value):
+    """A driver introduces itself."""
+
+    driver_id: str
+    """Id of the Runtime; also the id of its process in polls."""
+    host: str
+    """Host name, for people."""
+    pid: int
+    """Process id, for people."""
+    version: str
+    """Version of runtree."""
+    wire_version: int
+    """Version of this protocol."""
+    queues: tuple[str, ...] = ()
+    """Names of its queue actors."""
+
+
+class ChildRequest(Value):
+    """One run that wants to start."""
+
+    run_id: str
+    """Id it will have."""
+    agent: str
+    """Name of its agent."""
+    call_id: str | None = None
+    """The parent's call it answers."""
+    limits: Limits | None = None
+    """Bounds of its sub-tree, before they are narrowed by what it inherits."""
+    poolable: bool = True
+    """Whether a warm actor of the driver's pool will do."""
+
+
+class AdmitRequest(Value):
+    """A parent (or, for a root, the driver) asks for its children to be admitted."""
+
+    driver_id: str
+    """The driver of the tree."""
+    parent_run_id: str | None = None
+    """The parent; `None` admits roots."""
+    attempt: int = 1
+    """The parent's attempt."""
+    number: int = 0
+    """The parent's call counter."""
+    children: tuple[ChildRequest, ...]
+    """All children of one fan-out."""
+
+
+class Admitted(Value):
+    """The child may start."""
+
+    kind: Literal["admitted"] = "admitted"
+    stamp: Stamp
+    """Its lineage, decided here and nowhere else."""
+    lane: LaneAddress
+    """Its parent's lane."""
+    limits: Limits
+    """The bounds that hold for its sub-tree."""
+    deadline: float | None = None
+    """Seconds since the epoch at which its sub-tree ends."""
+    actor: str | None = None
+    """Name of the warm actor that was leased; `None`: start one under `actor_name`."""
+    actor_name: str
+    """Name of the actor that will run it."""
+    lease: int = 0
+    """Number of the lease."""
+
+
+class Refused(Value):
+    """The child must not start."""
+
+    kind: Literal["refused"] = "refused"
+    run_id: str
+    """The run that was asked for."""
+    error: Failure
+    """Which bound, or that the tree is cancelled."""
+
+
+Admission = Annotated[Admitted | Refused, Discriminator("kind")]
+"""The answer for one child."""
+
+
+class AdmitReply(Value):
+    """The answers, in the order of the requests."""
+
+    admissions: tuple[Admission, ...]
+    """One for each child."""
+    own_lane: LaneAddress | None = None
+    """The parent's own lane: its items go through it from now on."""
+
+
+class RunReport(Value):
+    """A run's accounts so far: a cumulative snapshot."""
+
+    run_id: str
+    """The run."""
+    attempt: int
+    """Its attempt."""
+    number: int
+    """Its call counter."""
+    usage: Usage = NO_USAGE
+    """Its own usage."""
+    cost: Cost = NO_COST
+    """Its own cost."""
+
+
+class EndReport(RunReport):
+    """A run has ended, and its terminal item was accepted by its parent's lane."""
+
+    status: RunStatus
+    """How it ended."""
+    error: Failure | None = None
+    """Why it did not complete."""
+    reusable: bool = True
+    """Whether its actor can take another run."""
+
+
+class LossReport(Value):
+    """Somebody saw the call of a run fail because its process is gone."""
+
+    run_id: str
+    """The lost run."""
+    attempt: int
+    """The attempt that was lost."""
+    reason: str
+    """What was seen."""
+
+
+class LossVerdict(Value):
+    """What a loss counts as, and which lanes hold items of the lost run's sub-tree."""
+
+    status: Literal["cancelled", "failed"]
+    """`cancelled` if a cancel was under way: then the kill was its consequence."""
+    reason: str
+    """Reason of the cancel, or of the loss."""
+    forced: bool
+    """The supervisor had it killed."""
+    lanes: tuple[LaneAddress, ...] = ()
+    """Own lanes of the lost run and of all below it, deepest first."""
+
+
+class ChargeRequest(Value):
+    """A run wants to make calls that its tree may have a bound on."""
+
+    run_id: str
+    """The run."""
+    attempt: int
+    """Its attempt."""
+    number: int
+    """Its call counter."""
+    model_calls: int = 0
+    """Model calls it is about to make."""
+    tool_calls: int = 0
+    """Tool calls it is about to make."""
+
+
+class ChargeReply(Value):
+    """How many of the calls may be made."""
+
+    granted_model_calls: int
+    """At most as many as asked for."""
+    granted_tool_calls: int
+    """At most as many as asked for."""
+    error: Failure | None = None
+    """Which bound stands against the rest."""
+
+
+class CancelRequest(Value):
+    """Somebody wants a run and all below it to end."""
+
+    run_id: str
+    """The top of the sub-tree."""
+    reason: str = "cancelled"
+    """Why; shown in the terminal items."""
+    grace: float = Field(default=2.0, ge=0)
+    """Seconds for each run to end by itself once its children have ended."""
+    caller_run_id: str | None = None
+    """The run that asks, if one does: inside the sub-tree the call returns when the flags are set."""
+
+
+class CancelOrder(Value):
+    """The flag of a run is set."""
+
+    kind: Literal["cancel"] = "cancel"
+    run_id: str
+    """The run."""
+    attempt: int
+    """Its attempt."""
+    reason: str
+    """Why."""
+    grace: float
+    """Seconds it has."""
+
+
+class KillOrder(Value):
+    """The driver is to kill an actor it owns; its lease was withdrawn before."""
+
+    kind: Literal["kill"] = "kill"
+    actor: str
+    """Name of the actor."""
+    lease: int
+    """The withdrawn lease."""
+
+
+Order = Annotated[CancelOrder | KillOrder, Discriminator("kind")]
+"""What a poll can bring."""
+
+
+class PollReply(Value):
+    """The answer to a long-poll; empty when nothing happened in time."""
+
+    version: int
+    """To be sent with the next poll: acknowledges these orders."""
+    orders: tuple[Order, ...] = ()
+    """What is new."""
+    superseded: bool = False
+    """A newer poll of the same process took over."""

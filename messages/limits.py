@@ -1,0 +1,65 @@
+"""Bounds of a tree or sub-tree of runs."""
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt
+
+from .value import Value
+
+
+def _exact_decimal(value: Any) -> Any:
+    # A float would carry its binary noise into the money: 2.3 is meant, not 2.29999999999999982236431605997495353221893310546875.
+    return str(value) if isinstance(value, float) else value
+
+
+Money = Annotated[Decimal, BeforeValidator(_exact_decimal), Field(gt=0)]
+"""An amount of USD; text such as "2.50" is read exactly."""
+
+_SMALLER = ("max_cost", "max_tokens", "max_model_calls", "max_tool_calls", "max_runs", "max_depth", "max_parallel",
+            "deadline", "model_call_timeout", "tool_timeout", "stream_idle_timeout")  # fmt: skip
+
+
+class Limits(Value):
+    """Bounds of a whole tree (given at start) or of a sub-tree (given on an Agent). `None` is unbounded.
+
+    The stricter of two always wins: a child can narrow what it inherits and never widen it.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_cost: Money | None = None
+    """USD over the tree."""
+    max_tokens: PositiveInt | None = None
+    """Input and output tokens over the tree."""
+    max_model_calls: PositiveInt | None = None
+    """Model calls over the tree, retries included."""
+    max_tool_calls: PositiveInt | None = None
+    """Executed tool calls over the tree, sub-agents included."""
+    max_runs: PositiveInt | None = None
+    """Runs over the tree, the root included."""
+    max_depth: Annotated[int, Field(ge=0)] | None = 8
+    """Depth of the deepest run that may start; the root of the tree has depth 0."""
+    max_parallel: PositiveInt | None = None
+    """Runs of the tree that are at work at once; a run that only waits for its children does not count."""
+    deadline: PositiveFloat | None = None
+    """Seconds from the start of the (sub-)tree until it is ended."""
+    model_call_timeout: PositiveFloat | None = None
+    """Seconds for one model call, from request to terminal event."""
+    tool_timeout: PositiveFloat | None = None
+    """Seconds for one tool call; a sub-agent called as a tool included."""
+    stream_idle_timeout: PositiveFloat | None = None
+    """Seconds without a byte from the provider before the call counts as stalled."""
+
+    def narrow(self, other: "Limits | None") -> "Limits":
+        """Return the stricter of both for every bound."""
+        if other is None:
+            return self
+        merged = {name: _stricter(getattr(self, name), getattr(other, name)) for name in _SMALLER}
+        return Limits(**merged)
+
+
+def _stricter(first: Any, second: Any) -> Any:
+    if first is None:
+        return second
+    return first if second is None else min(first, second)

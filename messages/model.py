@@ -1,0 +1,189 @@
+"""What goes to a model and what comes back: requests, responses, and the events in between."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, PositiveFloat, PositiveInt
+
+from .failure import Failure
+from .transcript import AssistantMessage, FinishReason, Message
+from .usage import Cost, Usage
+from .value import Value
+
+
+class ToolDefinition(Value):
+    """A tool as the model sees it."""
+
+    name: str
+    """Letters, digits, `_` and `-`, at most 64 characters."""
+    description: str = ""
+    """When and how to use it."""
+    parameters: dict[str, JsonValue]
+    """JSON Schema of the arguments, an object."""
+
+
+class ModelSettings(Value):
+    """How a model should answer; what a provider's profile does not know is refused by the provider, not here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_output_tokens: PositiveInt | None = None
+    """Upper bound of the answer, reasoning included."""
+    temperature: float | None = None
+    """Sampling temperature."""
+    top_p: float | None = None
+    """Nucleus sampling."""
+    stop: tuple[str, ...] = ()
+    """Sequences that end the answer."""
+    seed: int | None = None
+    """Seed for providers that sample reproducibly."""
+    reasoning_effort: str | None = None
+    """The provider's word for how long to think."""
+    parallel_tool_calls: bool | None = None
+    """Whether one answer may hold several calls."""
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
+    """Fields merged into the request's JSON as they are."""
+    stream: bool = True
+    """Ask for a streamed answer; `False` sends a unary request, with the same events after the fact."""
+
+
+ToolChoice = Literal["auto", "none", "required"]
+"""Whether the model may, must not or must call a tool."""
+
+
+class OutputSchema(Value):
+    """The shape a structured answer must have."""
+
+    name: str
+    """Name of the schema."""
+    parameters: dict[str, JsonValue]
+    """JSON Schema, an object."""
+
+
+class ModelRequest(Value):
+    """One call of a model."""
+
+    messages: tuple[Message, ...]
+    """The conversation so far; append-only from call to call."""
+    instructions: str = ""
+    """The system prompt."""
+    tools: tuple[ToolDefinition, ...] = ()
+    """Tools the model may call."""
+    tool_choice: ToolChoice = "auto"
+    """Whether it may, must or must not."""
+    output_schema: OutputSchema | None = None
+    """A shape for the answer, where the profile has native support."""
+    settings: ModelSettings = ModelSettings()
+    """Sampling and size."""
+    model: str | None = None
+    """Name of the model to call instead of the one the model object was made with."""
+    timeout: PositiveFloat | None = None
+    """Seconds for the whole call."""
+    idle_timeout: PositiveFloat | None = None
+    """Seconds without a byte before the call counts as stalled."""
+    run_id: str | None = None
+    """The run that asks, for logs and rate limits; never sent."""
+
+
+class ModelResponse(Value):
+    """The whole answer; authoritative over the fragments that came before."""
+
+    message: AssistantMessage
+    """What was said."""
+    finish_reason: FinishReason = "stop"
+    """Why it ended."""
+    finish_reason_raw: str | None = None
+    """The provider's own word."""
+    usage: Usage = Usage(precision="unknown")
+    """What it consumed."""
+    cost: Cost | None = None
+    """The charge as the provider reported it; beats a computed one."""
+    model: str | None = None
+    """The model that answered, as the provider names it."""
+    response_id: str | None = None
+    """The provider's id of the answer."""
+
+
+class Started(Value):
+    """The provider accepted the call."""
+
+    kind: Literal["started"] = "started"
+    model: str | None = None
+    """The model that answers."""
+
+
+class TextDelta(Value):
+    """A piece of visible text."""
+
+    kind: Literal["text_delta"] = "text_delta"
+    text: str
+    """The piece, never empty."""
+
+
+class ReasoningDelta(Value):
+    """A piece of reasoning."""
+
+    kind: Literal["reasoning_delta"] = "reasoning_delta"
+    text: str
+    """The piece, never empty."""
+    index: int = 0
+    """Number of the thinking block it belongs to."""
+
+
+class SignatureDelta(Value):
+    """A piece of a thinking block's signature."""
+
+    kind: Literal["signature_delta"] = "signature_delta"
+    signature: str
+    """The piece."""
+    index: int = 0
+    """Number of the thinking block it belongs to."""
+
+
+class ToolCallDelta(Value):
+    """A piece of a call. The first one of a call carries the name, also if its arguments are still empty."""
+
+    kind: Literal["tool_call_delta"] = "tool_call_delta"
+    call_id: str
+    """Id of the call, the same in every piece and in the response."""
+    tool_name: str
+    """Name of the tool, in every piece."""
+    arguments: str = ""
+    """A piece of the arguments' JSON."""
+
+
+class UsageDelta(Value):
+    """Usage known so far; each report replaces the one before."""
+
+    kind: Literal["usage_delta"] = "usage_delta"
+    usage: Usage
+    """Cumulative over the call."""
+
+
+class Completed(Value):
+    """The call ended with an answer; always the last event."""
+
+    kind: Literal["completed"] = "completed"
+    response: ModelResponse
+    """The whole answer."""
+
+
+class Failed(Value):
+    """The call ended without an answer; always the last event."""
+
+    kind: Literal["failed"] = "failed"
+    error: Failure
+    """Why."""
+    partial: AssistantMessage | None = None
+    """What was said until then; its calls are never run."""
+    usage: Usage = Usage(precision="unknown")
+    """What is known to be consumed."""
+
+
+ModelEvent = Started | TextDelta | ReasoningDelta | SignatureDelta | ToolCallDelta | UsageDelta | Completed | Failed
+"""What a model yields, as a plain union for introspection."""
+
+AnyModelEvent = Annotated[ModelEvent, Discriminator("kind")]
+"""What a model yields, for validation: one look-up by the tag instead of a trial of each member."""
+
+JsonSchema = dict[str, Any]
+"""A JSON Schema document."""

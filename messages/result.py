@@ -1,0 +1,99 @@
+"""What a caller gets back: results, the per-run ledger, and the report of a cancel."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .failure import Failure
+from .transcript import Message
+from .usage import NO_COST, NO_USAGE, Cost, Usage
+from .value import Value
+
+RunStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
+"""State of a run."""
+
+
+class RunRecord(Value):
+    """One line of the ledger: a run and what it consumed itself."""
+
+    run_id: str
+    """The run."""
+    parent_run_id: str | None
+    """The run that started it."""
+    root_run_id: str
+    """The root of its tree."""
+    depth: int
+    """0 at the root."""
+    agent: str
+    """Name of its agent."""
+    status: RunStatus
+    """Its state."""
+    attempt: int = 1
+    """Actors it needed."""
+    usage: Usage = NO_USAGE
+    """Its own, without its children's."""
+    cost: Cost = NO_COST
+    """Its own, without its children's."""
+    started: float = 0.0
+    """Seconds since the epoch."""
+    ended: float | None = None
+    """Seconds since the epoch; `None` while it is live."""
+    error: Failure | None = None
+    """Why it did not complete."""
+
+
+class RunResult(Value):
+    """The end of a run. Plain names are the run's own, `total_` includes all below it."""
+
+    run_id: str
+    """The run."""
+    status: RunStatus
+    """How it ended."""
+    output: Any = None
+    """The text, or a value of the agent's `output_type`."""
+    messages: tuple[Message, ...] = ()
+    """Its transcript, valid for the provider: every call has a result."""
+    usage: Usage = NO_USAGE
+    """The run's own."""
+    cost: Cost = NO_COST
+    """The run's own."""
+    total_usage: Usage = NO_USAGE
+    """The run's and all below it."""
+    total_cost: Cost = NO_COST
+    """The run's and all below it."""
+    error: Failure | None = None
+    """Why it failed or was cancelled."""
+    forced: bool = False
+    """Its process had to be killed."""
+    runs: tuple[RunRecord, ...] = ()
+    """The ledger: this run and all below it."""
+
+
+class CancelReport(Value):
+    """What a cancel did."""
+
+    run_id: str
+    """The run that was to be cancelled, with all below it."""
+    was_live: bool
+    """False for a run that is unknown or had ended."""
+    cancelled: tuple[str, ...] = ()
+    """Runs that ended by themselves after the flag."""
+    killed: tuple[str, ...] = ()
+    """Runs whose process was killed after their grace."""
+    unreachable: tuple[str, ...] = ()
+    """Runs of which no end is known."""
+    elapsed: float = 0.0
+    """Seconds until the answer."""
+
+
+class RunInfo(RunRecord):
+    """A run as `runtree ps` shows it."""
+
+    driver: str = ""
+    """Host and process of the driver."""
+    cancelling: bool = Field(default=False)
+    """Its flag is set and it has not ended yet."""
+    total_usage: Usage = NO_USAGE
+    """The run's and all below it."""
+    total_cost: Cost = NO_COST
+    """The run's and all below it."""

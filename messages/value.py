@@ -1,0 +1,36 @@
+"""The base of everything that travels: frozen pydantic values."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Value(BaseModel):
+    """A frozen value that is known by what it holds.
+
+    Fields that a newer version added are ignored on reading; fields that are misspelt in code are found by the type checker.
+    """
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, ser_json_inf_nan="constants")
+
+    def to_json(self) -> str:
+        """Return the value as one line of JSON."""
+        return self.__pydantic_serializer__.to_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a value from JSON.
+
+        Raises:
+            pydantic.ValidationError: The text is not JSON, or a field is missing or of a wrong type.
+        """
+        return cls.model_validate_json(text)
+
+
+class OpenValue(BaseModel):
+    """A frozen value of a kind this version does not know: every field is kept and written back."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    kind: str
+    """The unknown tag."""

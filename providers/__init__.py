@@ -1,0 +1,1 @@
+"""The wire: models of all providers behind one protocol. No Ray."""

@@ -1,0 +1,45 @@
+"""Keys in memory: where models look them up, and how a key given in code travels without standing in a pickle.
+
+A model that was given a key keeps only the name under which this module holds the value. The driver sends the values that a tree's models
+name to the tree's actors, as an argument of a call; they are kept in the memory of this module and nowhere else.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+
+_values: dict[str, str] = {}
+
+
+def provide(values: Mapping[str, str]) -> None:
+    """Make keys known to this process; a later value of a name replaces an earlier one."""
+    _values.update(values)
+
+
+def keep(value: str) -> str:
+    """Hold a key that was given in code and return the name it can be looked up by.
+
+    The same key has the same name in every process; the name does not tell the key.
+    """
+    name = "secret-" + hashlib.blake2b(value.encode(), digest_size=12).hexdigest()
+    _values[name] = value
+    return name
+
+
+def look_up(name: str) -> str | None:
+    """Return a key that was provided, or else stands in the environment; `None` if neither."""
+    return _values.get(name) or os.environ.get(name) or None
+
+
+def collect(names: Iterable[str]) -> dict[str, str]:
+    """Return the keys that are known of these names."""
+    found = {name: look_up(name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def redact(text: str) -> str:
+    """Return the text with every key this process holds replaced by `***`."""
+    for value in _values.values():
+        if len(value) >= 6 and value in text:
+            text = text.replace(value, "***")
+    return text

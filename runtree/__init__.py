@@ -1,0 +1,1 @@
+"""runtree: trees of agents on Ray."""
