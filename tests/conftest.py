@@ -1,10 +1,12 @@
 """What holds for every test: a clean environment, no network beyond loopback, Ray only where it is asked for."""
 
-import importlib
 import ipaddress
 import os
 import re
+import secrets
+import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,6 +29,21 @@ class NetworkGuardError(RuntimeError):
     """
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Cleans the environment before any module of ours, or Ray, reads it."""
+    for name in list(os.environ):
+        if _FOREIGN.fullmatch(name):
+            del os.environ[name]
+    # An actor call that forgets ray.init must fail, not start a Ray of its own.
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+    # Ray reads the mode once, when it is first imported. The token of the tests stays out of the developer's home.
+    token = Path(tempfile.mkdtemp(prefix="runtree-tests-")) / "auth_token"
+    token.write_text(secrets.token_hex(32))
+    config.add_cleanup(lambda: shutil.rmtree(token.parent, ignore_errors=True))
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
@@ -46,15 +63,14 @@ def _tier(item: pytest.Item) -> int:
     return 1 if item.get_closest_marker("cluster") else 0
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def clean_environment() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if _FOREIGN.fullmatch(name):
-                patch.delenv(name)
-        # An import that forgets ray.init must fail, not start a Ray of its own.
-        patch.setenv("RAY_ENABLE_AUTO_CONNECT", "0")
-        yield
+    """What a test writes into the environment ends with it."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -84,6 +100,7 @@ def _refuse_outside(sock: socket.socket, address: Any) -> None:
     except ValueError:
         inside = host == "localhost"
     if not inside:
+        sock.close()  # the callers of connect clean up after an OSError only
         raise NetworkGuardError(f"a test tried to connect to {host}; tests speak to loopback addresses only")
 
 
@@ -99,23 +116,18 @@ def ray_only_where_marked(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 
 
 @pytest.fixture(scope="session")
-def ray_cluster(clean_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def ray_cluster() -> Iterator[None]:
     """One local Ray for the session; its workers import this checkout."""
-    ray = importlib.import_module("ray")
+    import ray
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
-        # The cluster's token stays out of the developer's home.
-        token = tmp_path_factory.mktemp("ray") / "auth_token"
-        token.write_text(os.urandom(32).hex())
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
         ray.init(
             "local",
             num_cpus=4,
             include_dashboard=False,
             log_to_driver=False,
             object_store_memory=200 * 1024**2,
-            _node_ip_address="127.0.0.1",
         )
         try:
             yield

@@ -3,9 +3,8 @@
 For conditions that offer no event to wait on. Where an event exists, wait on the event.
 """
 
-import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 
@@ -28,7 +27,7 @@ async def eventually(predicate: Callable[[], T | Awaitable[T]], limit: float = 1
     with anyio.move_on_after(limit):
         while True:
             outcome = predicate()
-            value: T = await outcome if inspect.isawaitable(outcome) else outcome
+            value = cast(T, await outcome if isinstance(outcome, Awaitable) else outcome)
             if value:
                 return value
             last = value
