@@ -172,6 +172,30 @@ class Frame:
         close_gap(seq)
         return Frame.of(self.stamp, self.first_seq, self.last_seq, lines, marks)
 
+    @property
+    def is_gap(self) -> bool:
+        """Whether the frame is nothing but one `items_dropped` line."""
+        return self.count == 1 and len(self.marks) == 1 and self.marks[0].kind == "items_dropped"
+
+    def joined_gap(self, later: "Frame", time: float = 0.0) -> "Frame":
+        """Return one gap for two that follow each other in the same attempt of a run."""
+        count = later.last_seq - self.first_seq + 1
+        fields = {"count": count, "first_seq": self.first_seq, "last_seq": later.last_seq}
+        line = encode_delta("items_dropped", later.last_seq, time, fields)
+        return Frame.of(
+            self.stamp, self.first_seq, later.last_seq, [line], [Mark(0, "items_dropped", None, self.first_seq)]
+        )
+
+    def after(self, seq: int) -> "Frame":
+        """Return the part of the frame behind a number: what is new of a batch that was sent twice."""
+        rows = [row for row in self._rows() if row[2] > seq]
+        marks = [
+            Mark(index, mark.kind, mark.call_id, mark.first_seq, mark.tool_name)
+            for index, (_, mark, _) in enumerate(rows)
+            if mark is not None
+        ]
+        return Frame.of(self.stamp, seq + 1, self.last_seq, [line for line, _, _ in rows], marks)
+
     def _rows(self) -> Iterator[tuple[bytes, Mark | None, int]]:
         """Yield each line with its mark and its number."""
         marks = {mark.index: mark for mark in self.marks}

@@ -12,8 +12,10 @@ def _absent(value: object) -> bool:
     return value is None
 
 
-def _kind_of(value: Any) -> str | None:
-    return value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)  # pyright: ignore
+def kind_of(value: Any) -> str:
+    """Return the tag of a value or of its JSON form; empty if it has none."""
+    fields: Any = value if isinstance(value, Mapping) else vars(value)
+    return str(fields.get("kind", ""))
 
 
 class TextBlock(Value):
@@ -99,7 +101,7 @@ _BLOCK_TAGS = frozenset(block.model_fields["kind"].default for block in BLOCK_TY
 
 
 def _block_tag(value: Any) -> str:
-    kind = _kind_of(value)
+    kind = kind_of(value)
     return kind if kind in _BLOCK_TAGS else "unknown"
 
 

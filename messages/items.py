@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
+from .content import kind_of
 from .failure import Failure
 from .transcript import AssistantMessage, ToolOutcome
 from .usage import NO_COST, NO_USAGE, Cost, Totals, Usage
@@ -291,7 +292,7 @@ ITEM_TYPES: Mapping[str, type[Item]] = {
 
 
 def _item_tag(value: Any) -> str:
-    kind = value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)  # pyright: ignore
+    kind = kind_of(value)
     return kind if kind in ITEM_TYPES else "unknown"
 
 

@@ -1,0 +1,182 @@
+"""Where the items of a run come from: stamped, numbered, and pushed in natural batches.
+
+While one push is in flight the next batch gathers; when none is, an item leaves at once. No timer is involved: an idle stream has no delay and a
+busy one grows its batches by itself.
+"""
+
+import asyncio
+import time
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from ...messages.codec import Frame, Mark, encode_item
+from ...messages.errors import RuntreeError
+from ...messages.items import Item, Stamp
+from .lane_port import LanePort, PushReply
+
+MAX_FRAME_BYTES: Final = 80_000
+"""Ray sends arguments below 100 KB inside the call; larger ones take a detour over the object store."""
+
+_FIRST_CREDIT: Final = PushReply(0, 64, MAX_FRAME_BYTES)
+"""What may be pushed before a lane has told its room."""
+
+
+class Emitter:
+    """The items of one attempt of a run, on their way to a lane. It belongs to the run's event loop."""
+
+    def __init__(
+        self, stamp: Stamp, port: LanePort, lane: str, *, high_items: int = 1024, high_bytes: int = 512 * 1024
+    ) -> None:
+        """Make an emitter.
+
+        Args:
+            stamp: Lineage of the run.
+            port: The queue of the lane.
+            lane: The parent's lane, until `switch` leads elsewhere.
+            high_items: Items that may gather before `ready` waits.
+            high_bytes: Bytes that may gather before `ready` waits.
+        """
+        self.stamp = stamp
+        self.next_seq = 0
+        self.error: RuntreeError | None = None
+        """Why the lane can't be reached any more."""
+        self._port, self._lane = port, lane
+        self._high_items, self._high_bytes = high_items, high_bytes
+        self._lines: list[bytes] = []
+        self._marks: list[tuple[int, Mark]] = []
+        self._first_seq = 0
+        self._bytes = 0
+        self._thinning = False
+        self._fenced = False
+        self._credit = _FIRST_CREDIT
+        self._pushing: asyncio.Task[None] | None = None
+        self._waiting: asyncio.Task[PushReply] | None = None
+        self._moved = asyncio.Event()
+        self._stamp_fields = set(Stamp.model_fields)
+        self._common = dict(stamp)
+
+    def emit(self, item_type: type[Item], **fields: Any) -> None:
+        """Queue an item that is not a delta. Never waits."""
+        seq = self.next_seq
+        item = item_type(**self._common, seq=seq, time=time.time(), **fields)
+        line, mark = encode_item(item)
+        if mark is not None:
+            self._marks.append((seq, mark))
+        self._queue(line)
+
+    def emit_delta(self, kind: str, **fields: Any) -> None:
+        """Queue a delta: the hot path of every token. Never waits; follow a burst by `ready`."""
+        fields["kind"] = kind
+        fields["seq"] = self.next_seq
+        fields["time"] = time.time()
+        self._queue(to_json(fields))
+
+    async def ready(self) -> None:
+        """Return when there is room for more; at once unless the lane is full and has been for a while."""
+        while not self._has_room():
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def flush(self) -> None:
+        """Return when the lane has accepted everything that was emitted."""
+        while self._lines and not self._stopped():
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def switch(self, port: LanePort, lane: str) -> None:
+        """Go through another lane from now on; what was emitted before is accepted by the old one first."""
+        await self.flush()
+        self._port, self._lane, self._credit = port, lane, _FIRST_CREDIT
+
+    def thin(self) -> None:
+        """Stop waiting for room: deltas that the lane has no room for are dropped from now on, and marked."""
+        self._thinning = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._moved.set()
+
+    async def aclose(self) -> None:
+        """Give up what is not accepted yet and end the push task."""
+        task, self._pushing = self._pushing, None
+        self._lines.clear()
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def _queue(self, line: bytes) -> None:
+        self.next_seq += 1
+        self._lines.append(line)
+        self._bytes += len(line)
+        if self._pushing is None and not self._stopped():
+            self._pushing = asyncio.get_running_loop().create_task(self._push_all())
+
+    def _stopped(self) -> bool:
+        return self._fenced or self.error is not None
+
+    def _has_room(self) -> bool:
+        return (
+            (len(self._lines) < self._high_items and self._bytes < self._high_bytes)
+            or self._thinning
+            or self._stopped()
+        )
+
+    async def _push_all(self) -> None:
+        try:
+            while self._lines and not self._stopped():
+                await self._push_some()
+        except RuntreeError as error:
+            self.error = error
+        finally:
+            self._pushing = None
+            self._moved.set()
+
+    async def _push_some(self) -> None:
+        frame = self._front()
+        if self._thinning and (frame.count > self._credit.items or len(frame.body) > self._credit.bytes):
+            frame = frame.without_deltas(time.time())
+        reply = await self._port.push(self._lane, [frame.to_bytes()])
+        self._credit = reply
+        self._fenced = self._fenced or reply.fenced
+        if reply.accepted:
+            self._forget(frame.last_seq)
+        elif not self._thinning:
+            self._credit = await self._wait_for_credit()
+
+    def _front(self) -> Frame:
+        """Return as many of the oldest lines as the credit and a call's size allow; at least one."""
+        room = len(self._lines) if self._thinning else max(1, self._credit.items)
+        size_left = MAX_FRAME_BYTES if self._thinning else min(MAX_FRAME_BYTES, self._credit.bytes)
+        count = 0
+        for line in self._lines[:room]:
+            size_left -= len(line)
+            if count and size_left < 0:
+                break
+            count += 1
+        last = self._first_seq + count - 1
+        marks = [
+            Mark(seq - self._first_seq, mark.kind, mark.call_id, mark.first_seq, mark.tool_name)
+            for seq, mark in self._marks
+            if seq <= last
+        ]
+        return Frame.of(self.stamp, self._first_seq, last, self._lines[:count], marks)
+
+    def _forget(self, last_seq: int) -> None:
+        count = last_seq - self._first_seq + 1
+        self._bytes -= sum(map(len, self._lines[:count]))
+        del self._lines[:count]
+        self._marks = [(seq, mark) for seq, mark in self._marks if seq > last_seq]
+        self._first_seq = last_seq + 1
+        self._moved.set()
+
+    async def _wait_for_credit(self) -> PushReply:
+        self._waiting = asyncio.ensure_future(self._port.wait_for_credit(self._lane, self.stamp.run_id))
+        try:
+            return await self._waiting
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._thinning and (task is None or not task.cancelling()):
+                return self._credit
+            raise
+        finally:
+            self._waiting = None

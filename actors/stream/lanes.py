@@ -1,0 +1,155 @@
+"""The lanes of one queue: where parents' items are ordered, bounded, fenced and, if need be, finished.
+
+A lane belongs to a parent: a run, or the driver for the root. Lanes whose items leave this queue by the same way share one buffer, so that a
+relay from a lane to its parent's costs nothing and keeps the order; a lane whose parent's lane is in another queue has a buffer of its own,
+which is relayed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...messages.codec import Frame
+from ...messages.control import LaneAddress
+from ...messages.errors import InternalError
+from ...messages.items import Stamp
+from .buffer import Buffer
+from .lane_port import Flow, PushReply
+from .tracking import Ending, Track, Tracks
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The size of a buffer and what it does when it is full."""
+
+    items: int = 4096
+    bytes: int = 16 * 1024 * 1024
+    flow: Flow = "block"
+
+
+@dataclass(slots=True)
+class _Lane:
+    root_run_id: str
+    buffer: Buffer
+    upstream: LaneAddress | None
+
+
+class Lanes:
+    """The state of a queue; no I/O. It belongs to one event loop."""
+
+    def __init__(self, queue: str) -> None:
+        self._queue = queue
+        self._lanes: dict[str, _Lane] = {}
+        self._tracks = Tracks()
+
+    def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None = None) -> Buffer | None:
+        """Make a lane; does nothing if it exists.
+
+        Args:
+            lane: Its id.
+            root_run_id: The tree it belongs to.
+            bounds: The size of its buffer, if it needs one of its own.
+            upstream: The lane its items go to; `None` if a reader takes them here.
+
+        Returns:
+            The buffer that has to be relayed to `upstream`, if the lane made one.
+        """
+        if lane in self._lanes:
+            return None
+        if upstream is not None and upstream.queue == self._queue:
+            self._lanes[lane] = _Lane(root_run_id, self.buffer(upstream.lane), None)
+            return None
+        buffer = Buffer(bounds.items, bounds.bytes, bounds.flow)
+        self._lanes[lane] = _Lane(root_run_id, buffer, upstream)
+        return None if upstream is None else buffer
+
+    def buffer(self, lane: str) -> Buffer:
+        """Return the buffer behind a lane.
+
+        Raises:
+            InternalError: There is no such lane.
+        """
+        try:
+            return self._lanes[lane].buffer
+        except KeyError:
+            raise InternalError(f"queue {self._queue} has no lane {lane}") from None
+
+    def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
+        """Take frames from the front as far as there is room; duplicates count as taken."""
+        if lane not in self._lanes:
+            # The tree was dropped: its driver has seen the end and wants nothing more.
+            return PushReply(len(frames), 0, 0, fenced=True)
+        buffer = self.buffer(lane)
+        fenced = False
+        for index, data in enumerate(frames):
+            frame = Frame.from_bytes(data)
+            track = self._tracks.of(frame.stamp, lane)
+            if track is None:
+                fenced = True
+                continue
+            fresh = self._fresh_part(track, frame)
+            if fresh is None:
+                continue
+            # A run whose first items went through another queue begins here in the middle; a hole in what came through here does not pass.
+            in_order = fresh.first_seq == track.last_seq + 1 or track.last_seq < 0
+            if not in_order or not buffer.offer(fresh):
+                return buffer.credit(index)
+            track.follow(fresh)
+        return buffer.credit(len(frames))._replace(fenced=fenced)
+
+    def close(self, stamp: Stamp, lane: str, ending: Ending, *, known_only: bool = False) -> None:
+        """Finish a run that can't do it itself, and all below it; idempotent.
+
+        Later pushes of what was closed are refused. What is missing is written behind what the lanes already hold: the ends of
+        descendants first, deepest before shallower, then the run's own.
+
+        Args:
+            stamp: The run and the attempt that is over.
+            lane: Its parent's lane.
+            ending: What to write.
+            known_only: Write no end for a run of which this queue has seen no item: another queue will.
+        """
+        below = ending.model_copy(update={"totals": Ending.model_fields["totals"].default})
+        for track in self._tracks.below(stamp.run_id):
+            self._finish(track, below)
+        known = self._tracks.get(stamp.run_id)
+        if known is not None and known.stamp.attempt > stamp.attempt:
+            return
+        if (known is None or known.stamp.attempt < stamp.attempt) and known_only:
+            return
+        current = known if known is not None and known.stamp.attempt == stamp.attempt else self._tracks.of(stamp, lane)
+        if current is not None:
+            self._finish(current, ending)
+
+    def set_flow(self, root_run_id: str, flow: Flow) -> None:
+        """Change what the full buffers of a tree do."""
+        for buffer in {id(lane.buffer): lane.buffer for lane in self._of(root_run_id)}.values():
+            buffer.set_flow(flow)
+
+    def drop(self, root_run_id: str) -> list[Buffer]:
+        """Forget a tree; returns its buffers, whose waiters have to be woken."""
+        buffers = [lane.buffer for lane in self._of(root_run_id)]
+        for name in [name for name, lane in self._lanes.items() if lane.root_run_id == root_run_id]:
+            del self._lanes[name]
+        self._tracks.forget(root_run_id)
+        for buffer in buffers:
+            buffer.set_flow("void")
+            buffer.data.notify()
+        return buffers
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def _of(self, root_run_id: str) -> list[_Lane]:
+        return [lane for lane in self._lanes.values() if lane.root_run_id == root_run_id]
+
+    def _fresh_part(self, track: Track, frame: Frame) -> Frame | None:
+        if frame.last_seq <= track.last_seq or track.ended:
+            return None
+        return frame if frame.first_seq > track.last_seq else frame.after(track.last_seq)
+
+    def _finish(self, track: Track, ending: Ending) -> None:
+        if not track.ended and track.lane in self._lanes:
+            frame = Frame.of_items(track.closing_items(ending))
+            self.buffer(track.lane).offer(frame)
+            track.follow(frame)
+        track.fenced = True

@@ -1,0 +1,133 @@
+"""What a queue knows of the runs whose items pass through it: enough to write the end of a run that can't."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...messages.codec import Frame
+from ...messages.failure import Failure
+from ...messages.items import (
+    TERMINAL_KINDS,
+    Item,
+    RunCancelled,
+    RunFailed,
+    Stamp,
+    ToolCallCompleted,
+)
+from ...messages.transcript import ToolOutcome
+from ...messages.usage import Cost, Totals, Usage
+from ...messages.value import Value
+
+UNKNOWN_TOTALS = Totals(
+    usage=Usage(precision="unknown"),
+    cost=Cost(precision="unknown"),
+    total_usage=Usage(precision="unknown"),
+    total_cost=Cost(precision="unknown"),
+)
+"""The accounts of a run whose end is written by somebody who does not keep them."""
+
+
+class Ending(Value):
+    """How a run that can't say so itself has ended."""
+
+    cancelled: bool
+    """Cancelled rather than failed."""
+    reason: str
+    """Reason of the cancel, or what was seen of the loss."""
+    forced: bool = False
+    """Its process was killed."""
+    totals: Totals = UNKNOWN_TOTALS
+    """The accounts of the run, from the supervisor."""
+    error: Failure | None = None
+    """The failure, unless it was cancelled; a loss by default."""
+
+
+@dataclass(slots=True)
+class Track:
+    """One attempt of a run, as its frames told."""
+
+    stamp: Stamp
+    lane: str
+    """The lane its items come through."""
+    last_seq: int = -1
+    ended: bool = False
+    fenced: bool = False
+    open_calls: dict[str, str] = field(default_factory=dict[str, str])
+    """Names of the tools whose calls have started and not completed, by call id."""
+
+    def follow(self, frame: Frame) -> None:
+        """Take note of an accepted frame."""
+        self.last_seq = frame.last_seq
+        for mark in frame.marks:
+            if mark.kind == "tool_call_started" and mark.call_id is not None:
+                self.open_calls[mark.call_id] = mark.tool_name or ""
+            elif mark.kind == "tool_call_completed" and mark.call_id is not None:
+                self.open_calls.pop(mark.call_id, None)
+            elif mark.kind in TERMINAL_KINDS:
+                self.ended = True
+
+    def closing_items(self, ending: Ending) -> list[Item]:
+        """Return what is missing of the run: a completion for each open call, then the terminal item."""
+        now = time.time()
+        stamp = dict(self.stamp)
+        outcome: ToolOutcome = "cancelled" if ending.cancelled else "lost"
+        seq = self.last_seq
+        items: list[Item] = []
+        for call_id, tool_name in self.open_calls.items():
+            seq += 1
+            items.append(
+                ToolCallCompleted(
+                    **stamp,
+                    seq=seq,
+                    time=now,
+                    call_id=call_id,
+                    tool_name=tool_name,
+                    outcome=outcome,
+                    message=ending.reason,
+                )
+            )
+        totals = dict(ending.totals)
+        seq += 1
+        if ending.cancelled:
+            end: Item = RunCancelled(**stamp, seq=seq, time=now, reason=ending.reason, forced=ending.forced, **totals)
+        else:
+            error = ending.error or Failure(code="lost", message=ending.reason, retryable=True)
+            end = RunFailed(**stamp, seq=seq, time=now, error=error, **totals)
+        return [*items, end]
+
+
+class Tracks:
+    """The runs a queue has seen, by id."""
+
+    def __init__(self) -> None:
+        self._tracks: dict[str, Track] = {}
+        self._children: dict[str, list[str]] = {}
+
+    def get(self, run_id: str) -> Track | None:
+        """Return the newest attempt that was seen of a run."""
+        return self._tracks.get(run_id)
+
+    def of(self, stamp: Stamp, lane: str) -> Track | None:
+        """Return the track of a frame's attempt, a new one for a new attempt, `None` if the attempt is over."""
+        track = self._tracks.get(stamp.run_id)
+        if track is not None and stamp.attempt < track.stamp.attempt:
+            return None
+        if track is None or stamp.attempt > track.stamp.attempt:
+            if track is None and stamp.parent_run_id is not None:
+                self._children.setdefault(stamp.parent_run_id, []).append(stamp.run_id)
+            track = self._tracks[stamp.run_id] = Track(stamp, lane)
+        track.lane = lane
+        return None if track.fenced else track
+
+    def below(self, run_id: str) -> Iterator[Track]:
+        """Yield the run's descendants, depth first, deepest before shallower; the run itself is left out."""
+        for child in self._children.get(run_id, ()):
+            yield from self.below(child)
+            yield self._tracks[child]
+
+    def forget(self, root_run_id: str) -> None:
+        """Drop all runs of a tree."""
+        gone = [run_id for run_id, track in self._tracks.items() if track.stamp.root_run_id == root_run_id]
+        for run_id in gone:
+            del self._tracks[run_id]
+            self._children.pop(run_id, None)
