@@ -39,6 +39,8 @@ class DriverHello(Value):
     """Version of this protocol."""
     queues: tuple[str, ...] = ()
     """Names of its queue actors."""
+    spread_lanes: bool = False
+    """Give each new lane to the next queue actor in turn, instead of keeping a tree's lanes together."""
 
 
 class ChildRequest(Value):
@@ -150,6 +152,10 @@ class LossReport(Value):
     reason: str
     """What was seen."""
 
+    def failure(self) -> Failure:
+        """Return the loss as the failure of the run."""
+        return Failure(code="lost", message=f"the process of run {self.run_id} is gone: {self.reason}", retryable=True)
+
 
 class LossVerdict(Value):
     """What a loss counts as, and which lanes hold items of the lost run's sub-tree."""
@@ -227,7 +233,15 @@ class KillOrder(Value):
     """The withdrawn lease."""
 
 
-Order = Annotated[CancelOrder | KillOrder, Discriminator("kind")]
+class RetireOrder(Value):
+    """A warm actor will take no more runs: whoever called it last ends it; the driver is to start another."""
+
+    kind: Literal["retire"] = "retire"
+    actor: str
+    """Name of the actor."""
+
+
+Order = Annotated[CancelOrder | KillOrder | RetireOrder, Discriminator("kind")]
 """What a poll can bring."""
 
 

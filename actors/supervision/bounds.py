@@ -1,0 +1,62 @@
+"""Which bound, if any, stands against a new run or another call. Every ancestor with limits of its own bounds its sub-tree."""
+
+from ...messages.control import ChargeReply, ChargeRequest
+from ...messages.errors import LimitExceededError
+from ...messages.failure import Failure
+from .records import Run
+
+
+def refusal(parent: Run | None, now: float) -> Failure | None:
+    """Return why a child of `parent` must not start; `None` if it may."""
+    if parent is None:
+        return None
+    if not parent.live:
+        return Failure(code="cancelled", message=f"run {parent.run_id} has ended: it starts no more sub-agents")
+    if parent.flag is not None:
+        return Failure(code="cancelled", message=f"run {parent.run_id} is cancelled ({parent.flag.reason})")
+    if parent.deadline is not None and now >= parent.deadline:
+        return _limit("deadline", "passed", "tree")
+    for scope in parent.lineage():
+        limits = scope.own_limits
+        if limits is None:
+            continue
+        depth = parent.stamp.depth + 1 - scope.stamp.depth
+        if limits.max_depth is not None and depth > limits.max_depth:
+            return _limit("max_depth", limits.max_depth, _scope(scope))
+        if limits.max_runs is not None and scope.admitted_runs >= limits.max_runs:
+            return _limit("max_runs", limits.max_runs, _scope(scope))
+        if limits.max_tokens is not None and scope.totals().total_usage.tokens >= limits.max_tokens:
+            return _limit("max_tokens", limits.max_tokens, _scope(scope))
+    return None
+
+
+def charge(run: Run, request: ChargeRequest) -> ChargeReply:
+    """Grant as many of the calls as every bound of the lineage allows, and count them."""
+    model_calls, tool_calls = request.model_calls, request.tool_calls
+    error: Failure | None = None
+    for scope in run.lineage():
+        limits = scope.own_limits
+        if limits is None:
+            continue
+        if limits.max_model_calls is not None and model_calls > (
+            left := limits.max_model_calls - scope.granted_model_calls
+        ):
+            model_calls, error = left, _limit("max_model_calls", limits.max_model_calls, _scope(scope))
+        if limits.max_tool_calls is not None and tool_calls > (
+            left := limits.max_tool_calls - scope.granted_tool_calls
+        ):
+            tool_calls, error = left, _limit("max_tool_calls", limits.max_tool_calls, _scope(scope))
+        if limits.max_tokens is not None and model_calls and scope.totals().total_usage.tokens >= limits.max_tokens:
+            model_calls, error = 0, _limit("max_tokens", limits.max_tokens, _scope(scope))
+    for scope in run.lineage():
+        scope.granted_model_calls += model_calls
+        scope.granted_tool_calls += tool_calls
+    return ChargeReply(granted_model_calls=model_calls, granted_tool_calls=tool_calls, error=error)
+
+
+def _limit(name: str, allowed: object, scope: str) -> Failure:
+    return LimitExceededError(name, str(allowed), scope).failure()
+
+
+def _scope(run: Run) -> str:
+    return "tree" if run.parent is None else f"sub-tree of {run.agent}"

@@ -1,0 +1,149 @@
+"""What the supervisor knows of one run and of one driver."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...messages.control import AdmitReply, ChargeReply, DriverHello, LaneAddress
+from ...messages.failure import Failure
+from ...messages.items import Stamp
+from ...messages.limits import Limits
+from ...messages.result import RunInfo, RunRecord, RunStatus
+from ...messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
+from .leases import Lease, Leases
+
+LIVE: frozenset[RunStatus] = frozenset({"pending", "running"})
+
+
+@dataclass(slots=True)
+class Flag:
+    """A cancel that reached a run."""
+
+    reason: str
+    grace: float
+    since: float
+    """When its grace began: when it was set, or when its last child ended."""
+
+
+@dataclass(slots=True)
+class Driver:
+    """A Runtime that joined."""
+
+    hello: DriverHello
+    leases: Leases = field(default_factory=Leases)
+    next_queue: int = 0
+    seen: float = 0.0
+    """When it last polled."""
+
+    @property
+    def label(self) -> str:
+        """Host and process, for people."""
+        return f"{self.hello.host}:{self.hello.pid}"
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run, from its admission until its tree is forgotten."""
+
+    stamp: Stamp
+    agent: str
+    call_id: str | None
+    driver: Driver
+    parent: "Run | None"
+    lane: LaneAddress
+    own_limits: Limits | None
+    limits: Limits
+    deadline: float | None
+    started: float
+    lease: Lease
+    own_lane: LaneAddress | None = None
+    status: RunStatus = "pending"
+    ended: float | None = None
+    error: Failure | None = None
+    flag: Flag | None = None
+    forced: bool = False
+    """It was condemned: its actor is being killed, or was."""
+    children: list["Run"] = field(default_factory=list["Run"])
+    live_children: int = 0
+    """Children that have not ended."""
+    usage: Usage = NO_USAGE
+    cost: Cost = NO_COST
+    report_number: int = -1
+    admissions: dict[int, AdmitReply] = field(default_factory=dict[int, AdmitReply])
+    charges: dict[int, ChargeReply] = field(default_factory=dict[int, ChargeReply])
+    granted_model_calls: int = 0
+    """Model calls granted to the sub-tree."""
+    granted_tool_calls: int = 0
+    """Tool calls granted to the sub-tree."""
+    admitted_runs: int = 1
+    """Runs of the sub-tree, itself included, ended ones too."""
+    _totals: Totals | None = None
+
+    @property
+    def run_id(self) -> str:
+        """Its id."""
+        return self.stamp.run_id
+
+    @property
+    def live(self) -> bool:
+        """Whether it has not ended."""
+        return self.status in LIVE
+
+    def lineage(self) -> list["Run"]:
+        """Return the run and its ancestors, up to the root."""
+        line: list[Run] = []
+        run: Run | None = self
+        while run is not None:
+            line.append(run)
+            run = run.parent
+        return line
+
+    def subtree(self) -> list["Run"]:
+        """Return the run and all below it, deepest last."""
+        found = [self]
+        for run in found:
+            found.extend(run.children)
+        return found
+
+    def account(self, usage: Usage, cost: Cost) -> None:
+        """Take a cumulative snapshot of the run's own accounts."""
+        self.usage, self.cost = usage, cost
+        for run in self.lineage():
+            run._totals = None
+
+    def totals(self) -> Totals:
+        """Return the run's own accounts and those of its sub-tree, which are the sum of its runs' at every moment."""
+        if self._totals is None:
+            total_usage, total_cost = self.usage, self.cost
+            for child in self.children:
+                below = child.totals()
+                total_usage += below.total_usage
+                total_cost += below.total_cost
+            self._totals = Totals(usage=self.usage, cost=self.cost, total_usage=total_usage, total_cost=total_cost)
+        return self._totals
+
+    def record(self) -> RunRecord:
+        """Return its line of the ledger."""
+        return RunRecord(**self._fields())
+
+    def info(self) -> RunInfo:
+        """Return its line of `runtree ps`."""
+        totals = self.totals()
+        return RunInfo(
+            **self._fields(),
+            driver=self.driver.label,
+            cancelling=self.live and self.flag is not None,
+            total_usage=totals.total_usage,
+            total_cost=totals.total_cost,
+        )
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            **dict(self.stamp),
+            "agent": self.agent,
+            "status": self.status,
+            "usage": self.usage,
+            "cost": self.cost,
+            "started": self.started,
+            "ended": self.ended,
+            "error": self.error,
+        }

@@ -1,0 +1,330 @@
+"""The registry of runs: who runs below whom, whose flag is set, who has ended, and what it cost. A state machine without I/O.
+
+Time comes in as an argument (seconds since the epoch); orders for processes go out through `mailboxes`; what has to be killed is returned by
+`condemn_due`. It is the one place that decides lineage, admission and the outcome of a race between a cancel and a normal end.
+"""
+
+from collections import OrderedDict
+from typing import Final, TypeVar
+
+from ...messages.control import (
+    Admission,
+    AdmitReply,
+    AdmitRequest,
+    Admitted,
+    CancelOrder,
+    ChargeReply,
+    ChargeRequest,
+    ChildRequest,
+    DriverHello,
+    EndReport,
+    LaneAddress,
+    LossReport,
+    LossVerdict,
+    Refused,
+    RetireOrder,
+    RunReport,
+)
+from ...messages.errors import RuntimeUnavailableError, UnknownRunError
+from ...messages.items import Stamp
+from ...messages.limits import Limits
+from ...messages.result import RunInfo, RunRecord
+from ...messages.usage import Totals
+from . import bounds
+from .mailboxes import Mailboxes
+from .records import Driver, Flag, Run
+
+KEPT_TREES: Final = 1000
+"""Ended trees that are remembered, for `ps` and for late questions."""
+
+ORPHAN_GRACE: Final = 2.0
+"""Seconds for the sub-tree of a lost run."""
+
+_NEVER: Final = float("inf")
+_DEFAULT_LIMITS: Final = Limits()
+_Reply = TypeVar("_Reply")
+_KEPT_REPLIES: Final = 64
+
+
+class Registry:
+    """All live runs of a namespace, and the last ended trees."""
+
+    def __init__(self, namespace: str, mailboxes: Mailboxes) -> None:
+        self._namespace = namespace
+        self._mailboxes = mailboxes
+        self._drivers: dict[str, Driver] = {}
+        self._runs: dict[str, Run] = {}
+        self._ended_trees: OrderedDict[str, None] = OrderedDict()
+        self._flagged: dict[str, Run] = {}
+
+    # Drivers
+
+    def join(self, hello: DriverHello, now: float) -> None:
+        """Take up a driver; joining again changes nothing."""
+        self._drivers.setdefault(hello.driver_id, Driver(hello, seen=now))
+
+    def driver(self, driver_id: str) -> Driver:
+        """Return a driver.
+
+        Raises:
+            RuntimeUnavailableError: It never joined, or was dropped.
+        """
+        try:
+            return self._drivers[driver_id]
+        except KeyError:
+            raise RuntimeUnavailableError(
+                "supervisor", f"driver {driver_id} is not known", "Open a new Runtime: the supervisor was restarted"
+            ) from None
+
+    def drivers(self) -> list[Driver]:
+        """Return all drivers."""
+        return list(self._drivers.values())
+
+    def leave(self, driver_id: str, now: float, reason: str) -> None:
+        """Drop a driver. What of its runs is still live is lost: Ray ends their processes with the driver's."""
+        driver = self._drivers.pop(driver_id, None)
+        if driver is None:
+            return
+        for run in [run for run in self._runs.values() if run.driver is driver and run.live]:
+            run.status = "failed" if run.flag is None else "cancelled"
+            self._end(run, now)
+            run.error = LossReport(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason).failure()
+        self._mailboxes.close(driver_id)
+
+    # Runs
+
+    def get(self, run_id: str) -> Run:
+        """Return a run.
+
+        Raises:
+            UnknownRunError: Nobody knows the id.
+        """
+        try:
+            return self._runs[run_id]
+        except KeyError:
+            raise UnknownRunError(run_id, self._namespace) from None
+
+    def find(self, run_id: str) -> Run | None:
+        """Return a run, or `None` for an unknown id."""
+        return self._runs.get(run_id)
+
+    def admit(self, request: AdmitRequest, now: float) -> AdmitReply:
+        """Admit the children of one fan-out, or refuse them one by one; a repeated call gets the same answer."""
+        driver = self.driver(request.driver_id)
+        parent = None if request.parent_run_id is None else self.get(request.parent_run_id)
+        if parent is not None and request.number in parent.admissions:
+            return parent.admissions[request.number]
+        own_lane = None if parent is None else self._own_lane(parent)
+        admissions = tuple(
+            self._admit_one(driver, parent, request.attempt, own_lane, child, now) for child in request.children
+        )
+        reply = AdmitReply(admissions=admissions, own_lane=own_lane)
+        if parent is not None:
+            _remember(parent.admissions, request.number, reply)
+        return reply
+
+    def begin(self, run_id: str, attempt: int) -> Flag | None:
+        """Note that a run's process works on it; returns its flag if a cancel came first."""
+        run = self.get(run_id)
+        if run.live and run.stamp.attempt == attempt:
+            run.status = "running"
+        return run.flag
+
+    def charge(self, request: ChargeRequest) -> ChargeReply:
+        """Grant calls within the bounds of the lineage; a repeated call gets the same answer."""
+        run = self.get(request.run_id)
+        if request.number in run.charges:
+            return run.charges[request.number]
+        reply = bounds.charge(run, request)
+        _remember(run.charges, request.number, reply)
+        return reply
+
+    def report(self, report: RunReport) -> Totals:
+        """Take a snapshot of a run's accounts; older ones than the last are ignored."""
+        run = self.get(report.run_id)
+        if report.attempt == run.stamp.attempt and report.number > run.report_number:
+            run.report_number = report.number
+            run.account(report.usage, report.cost)
+        return run.totals()
+
+    def end(self, report: EndReport, now: float) -> None:
+        """Note that a run ended by itself, and give its actor back to the pool unless it is worn out or condemned."""
+        run = self.get(report.run_id)
+        self.report(report)
+        if not run.live or report.attempt != run.stamp.attempt:
+            return
+        run.status, run.error = report.status, report.error
+        self._end(run, now)
+        reused = run.driver.leases.give_back(run.lease, reusable=report.reusable)
+        if run.lease.warm and not reused and not run.forced:
+            self._mailboxes.put(run.driver.hello.driver_id, RetireOrder(actor=run.lease.actor))
+
+    def lose(self, report: LossReport, now: float) -> None:
+        """Note that a run's process is gone, and set the flags of all below it."""
+        run = self.get(report.run_id)
+        if not run.live or report.attempt != run.stamp.attempt:
+            return
+        run.driver.leases.withdraw(run.lease)
+        run.status = "failed" if run.flag is None else "cancelled"
+        run.error = report.failure()
+        for child in run.children:
+            self.cancel(child.run_id, f"run {run.run_id} was lost", ORPHAN_GRACE, now)
+        self._end(run, now)
+
+    def verdict(self, report: LossReport) -> LossVerdict:
+        """Return what a loss counts as."""
+        run = self.get(report.run_id)
+        lanes = [below.own_lane for below in reversed(run.subtree()) if below.own_lane is not None]
+        cancelled = run.status == "cancelled"
+        return LossVerdict(
+            status="cancelled" if cancelled else "failed",
+            reason=run.flag.reason if cancelled and run.flag is not None else report.reason,
+            forced=run.forced,
+            lanes=tuple(lanes),
+        )
+
+    # Cancel
+
+    def cancel(self, run_id: str, reason: str, grace: float, now: float) -> list[Run]:
+        """Set the flags of a run and all below it; returns the live ones. A second cancel changes nothing but a longer grace."""
+        top = self._runs.get(run_id)
+        live = [run for run in top.subtree() if run.live] if top is not None else []
+        for run in live:
+            if run.flag is None:
+                run.flag = Flag(reason, grace, now)
+                self._flagged[run.run_id] = run
+                order = CancelOrder(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason, grace=grace)
+                self._mailboxes.put(run.lease.actor, order)
+            elif grace < run.flag.grace:
+                run.flag.grace = grace
+        return live
+
+    def condemn_due(self, now: float) -> list[Run]:
+        """Withdraw the leases of runs that outlived their grace, children first; returns them: their actors are to be killed."""
+        due = [run for run in self._flagged.values() if not run.forced and self._kill_time(run) <= now]
+        for run in due:
+            run.driver.leases.withdraw(run.lease)
+            run.forced = True
+        return due
+
+    def next_kill_time(self) -> float | None:
+        """Return when the next grace ends, `None` if nothing waits for one."""
+        times = [self._kill_time(run) for run in self._flagged.values() if not run.forced]
+        return min((time for time in times if time != _NEVER), default=None)
+
+    def killed(self, run: Run, now: float) -> None:
+        """Note that the actor of a condemned run is gone."""
+        if run.live:
+            run.status = "cancelled"
+            self._end(run, now)
+
+    # Views
+
+    def ledger(self, run_id: str) -> tuple[RunRecord, ...]:
+        """Return the records of a run and all below it."""
+        return tuple(run.record() for run in self.get(run_id).subtree())
+
+    def runs(self, *, ended: bool) -> tuple[RunInfo, ...]:
+        """Return the live runs, or all that are remembered."""
+        return tuple(run.info() for run in self._runs.values() if ended or run.live)
+
+    # Inside
+
+    def _admit_one(
+        self,
+        driver: Driver,
+        parent: Run | None,
+        attempt: int,
+        own_lane: LaneAddress | None,
+        child: ChildRequest,
+        now: float,
+    ) -> Admission:
+        error = bounds.refusal(parent, now)
+        if error is not None:
+            return Refused(run_id=child.run_id, error=error)
+        own_limits = child.limits if parent is not None else child.limits or _DEFAULT_LIMITS
+        limits = (own_limits or Limits(max_depth=None)) if parent is None else parent.limits.narrow(own_limits)
+        stamp = Stamp(
+            run_id=child.run_id,
+            parent_run_id=None if parent is None else parent.run_id,
+            root_run_id=child.run_id if parent is None else parent.stamp.root_run_id,
+            depth=0 if parent is None else parent.stamp.depth + 1,
+        )
+        lane = own_lane or LaneAddress(queue=self._pick_queue(driver), lane=f"driver:{child.run_id}")
+        lease = driver.leases.take(child.run_id, f"run:{child.agent}:{child.run_id}", poolable=child.poolable)
+        run = Run(
+            stamp=stamp,
+            agent=child.agent,
+            call_id=child.call_id,
+            driver=driver,
+            parent=parent,
+            lane=lane,
+            own_limits=own_limits,
+            limits=limits,
+            deadline=_sooner(None if parent is None else parent.deadline, own_limits, now),
+            started=now,
+            lease=lease,
+        )
+        self._runs[run.run_id] = run
+        if parent is not None:
+            parent.children.append(run)
+            parent.live_children += 1
+            for scope in parent.lineage():
+                scope.admitted_runs += 1
+        return Admitted(
+            stamp=stamp,
+            lane=lane,
+            limits=limits,
+            deadline=run.deadline,
+            actor=lease.actor if lease.warm else None,
+            actor_name=lease.actor,
+            lease=lease.number,
+        )
+
+    def _own_lane(self, run: Run) -> LaneAddress:
+        if run.own_lane is None:
+            queue = self._pick_queue(run.driver) if run.driver.hello.spread_lanes else run.lane.queue
+            run.own_lane = LaneAddress(queue=queue, lane=run.run_id)
+        return run.own_lane
+
+    def _pick_queue(self, driver: Driver) -> str:
+        queues = driver.hello.queues
+        driver.next_queue += 1
+        return queues[driver.next_queue % len(queues)]
+
+    def _kill_time(self, run: Run) -> float:
+        """Return when the grace of a flagged run ends: it begins when its children have ended, so kills go bottom-up."""
+        if run.flag is None or run.live_children:
+            return _NEVER
+        return run.flag.since + run.flag.grace
+
+    def _end(self, run: Run, now: float) -> None:
+        run.ended = now
+        self._flagged.pop(run.run_id, None)
+        parent = run.parent
+        if parent is not None:
+            parent.live_children -= 1
+            if parent.flag is not None and not parent.live_children:
+                parent.flag.since = now
+        if parent is None:
+            self._ended_trees[run.run_id] = None
+            while len(self._ended_trees) > KEPT_TREES:
+                self._forget(self._ended_trees.popitem(last=False)[0])
+
+    def _forget(self, root_run_id: str) -> None:
+        root = self._runs.get(root_run_id)
+        for run in root.subtree() if root is not None else ():
+            self._runs.pop(run.run_id, None)
+
+
+def _sooner(inherited: float | None, own: Limits | None, now: float) -> float | None:
+    mine = None if own is None or own.deadline is None else now + own.deadline
+    if inherited is None:
+        return mine
+    return inherited if mine is None else min(inherited, mine)
+
+
+def _remember(replies: dict[int, _Reply], number: int, reply: _Reply) -> None:
+    replies[number] = reply
+    if len(replies) > _KEPT_REPLIES:
+        del replies[next(iter(replies))]
