@@ -1,0 +1,302 @@
+"""The chunks of a chat completions answer, one after the other, to model events: a state machine without I/O."""
+
+import json
+from typing import Any
+
+import pydantic_core
+
+from ..messages.failure import Failure
+from ..messages.model import Completed, Failed, ModelEvent, ReasoningDelta, Started, TextDelta, UsageDelta
+from ..messages.transcript import FinishReason
+from ..messages.usage import Cost
+from .chat_calls import CallAssembler
+from .chat_profile import ChatProfile
+from .chat_think import ThinkSplitter
+from .chat_usage import read_cost, read_usage
+from .failures import clean, from_frame
+from .fold import UNKNOWN_USAGE, Fold
+
+_FINISHES: dict[str, FinishReason] = {
+    "content_filter": "content_filter",
+    "end": "stop",
+    "end_turn": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "safety": "content_filter",
+    "stop": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+}
+_FAILURES = frozenset({"error", "aborted", "insufficient_system_resource"})
+
+
+class ChatStream:
+    """Takes chunks and gives events; the last event is `Completed` or `Failed`.
+
+    Args:
+        profile: Facts of the server.
+        model: The model that was asked for.
+        secret: The key that was sent, to be kept out of messages.
+    """
+
+    def __init__(self, profile: ChatProfile, model: str | None = None, *, secret: str | None = None) -> None:
+        self.closed = False
+        """Whether the terminal event is out."""
+        self.done = False
+        """Whether the server said that nothing follows."""
+        self._fold = Fold(profile.provider, model)
+        self._calls = CallAssembler()
+        self._think = ThinkSplitter() if profile.think_tags else None
+        self._fields = profile.reasoning_fields
+        self._secret = secret
+        self._started = False
+        self._thinking = False
+        self._block = -1
+        self._finish: str | None = None
+        self._refusal = False
+        self._usage: dict[str, Any] = {}
+        self._cost: Cost | None = None
+        self._response_id: str | None = None
+
+    def feed(self, data: bytes, event: str | None = None, *, last: bool = False) -> list[ModelEvent]:
+        """Take the data of one event.
+
+        Args:
+            data: The data.
+            event: The name on the event's own line.
+            last: Whether the stream ended inside this event: what can't be read then is only the end of a cut stream.
+        """
+        if self.closed or self.done:
+            return []
+        if data[:1] == b"[" and data.strip() == b"[DONE]":
+            self.done = True
+            return []
+        chunk = _parse(data)
+        if chunk.__class__ is not dict:
+            return self._unreadable(data, chunk, event, last)
+        events: list[ModelEvent] = []
+        if not self._started:
+            self._start(chunk, events)
+        usage = chunk.get("usage")
+        if usage:
+            self._take_usage(usage, events)
+        error = chunk.get("error")
+        if error or event == "error" or chunk.get("object") == "error":
+            events.append(self.fail(from_frame(chunk, secret=self._secret)))
+            return events
+        choices = chunk.get("choices")
+        if choices:
+            for choice in choices if choices.__class__ is list else ():
+                if choice.__class__ is dict and not choice.get("index"):
+                    self._take_choice(choice, events)
+        if "x_groq" in chunk:
+            self._take_side_channel(chunk["x_groq"], events)
+        return events
+
+    def finish(self, *, whole: bool = False) -> list[ModelEvent]:
+        """Take the end of the answer and return what is left to tell, the terminal event last.
+
+        Args:
+            whole: Whether the answer is known to be whole, as a JSON body is.
+        """
+        if self.closed:
+            return []
+        if not self._started or not (self._finish or self.done or whole):
+            return [self.fail(_protocol("the stream ended before the answer was finished"))]
+        events: list[ModelEvent] = []
+        if self._think:
+            self._tell(self._think.close(), events)
+        for delta in self._calls.close(whole_answer=True):
+            self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
+            events.append(delta)
+        events.append(self._terminal())
+        return events
+
+    def fail(self, failure: Failure) -> Failed:
+        """Return the terminal event of a call that failed, with what was said until then."""
+        self.closed = True
+        for delta in self._calls.close(whole_answer=False):
+            self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
+        return Failed(error=failure, partial=self._fold.partial(), usage=self._fold.usage)
+
+    def _start(self, chunk: dict[str, Any], events: list[ModelEvent]) -> None:
+        if chunk.get("error") or chunk.get("object") == "error":
+            return
+        self._started = True
+        model = chunk.get("model")
+        self._fold.model = (model if isinstance(model, str) else None) or self._fold.model
+        response_id = chunk.get("id")
+        self._response_id = response_id if isinstance(response_id, str) and response_id else None
+        events.append(Started(model=self._fold.model))
+
+    def _take_choice(self, choice: dict[str, Any], events: list[ModelEvent]) -> None:
+        # A whole message counts only where no delta stands beside it: one server repeats in it what its deltas said.
+        delta = choice.get("delta") if "delta" in choice else choice.get("message")
+        if delta.__class__ is dict:
+            self._take_delta(delta, events)
+        finish = choice.get("finish_reason")
+        if finish and not self._finish:
+            self._finish = str(finish)
+        usage = choice.get("usage")
+        if usage:
+            self._take_usage(usage, events)
+        error = choice.get("error")
+        if error and not self.closed:
+            events.append(self.fail(from_frame(error, secret=self._secret)))
+
+    def _take_delta(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
+        for field in self._fields:
+            value = delta.get(field)
+            if value:
+                self._tell([("reasoning", _readable(value))], events)
+                break
+        else:
+            if "reasoning_details" in delta:
+                self._tell([("reasoning", _readable(delta["reasoning_details"]))], events)
+        content = delta.get("content")
+        if content:
+            if content.__class__ is str:
+                if self._think is None:
+                    self._thinking = False
+                    self._fold.text(content)
+                    events.append(TextDelta(text=content))
+                else:
+                    self._tell(self._think.feed(content), events)
+            else:
+                self._tell(_parts(content), events)
+        calls = delta.get("tool_calls")
+        if calls:
+            self._take_calls(calls, events)
+        refusal = delta.get("refusal")
+        if refusal and isinstance(refusal, str):
+            self._refusal = True
+            self._tell([("text", refusal)], events)
+        legacy = delta.get("function_call")
+        if legacy and isinstance(legacy, dict):
+            self._take_calls([{"index": 0, "function": legacy}], events)
+
+    def _take_calls(self, fragments: Any, events: list[ModelEvent]) -> None:
+        for delta in self._calls.feed(fragments):
+            self._thinking = False
+            self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
+            events.append(delta)
+
+    def _tell(self, pieces: list[tuple[str, str]], events: list[ModelEvent]) -> None:
+        for kind, piece in pieces:
+            if not piece:
+                continue
+            if kind == "text":
+                self._thinking = False
+                self._fold.text(piece)
+                events.append(TextDelta(text=piece))
+            else:
+                if not self._thinking:
+                    self._thinking = True
+                    self._block += 1
+                self._fold.reasoning(piece, self._block)
+                events.append(ReasoningDelta(text=piece, index=self._block))
+
+    def _take_usage(self, raw: Any, events: list[ModelEvent]) -> None:
+        if not isinstance(raw, dict):
+            return
+        # Reports replace each other; a null in a later one does not erase what was known.
+        self._usage.update({key: value for key, value in raw.items() if value is not None})
+        usage = read_usage(self._usage)
+        self._cost = read_cost(self._usage)
+        if usage not in (self._fold.usage, UNKNOWN_USAGE):
+            self._fold.usage = usage
+            events.append(UsageDelta(usage=usage))
+
+    def _take_side_channel(self, raw: Any, events: list[ModelEvent]) -> None:
+        if not isinstance(raw, dict):
+            return
+        self._take_usage(raw.get("usage"), events)
+        if raw.get("error") and not self.closed:
+            events.append(self.fail(from_frame(raw["error"], secret=self._secret)))
+
+    def _unreadable(self, data: bytes, chunk: Any, event: str | None, last: bool) -> list[ModelEvent]:
+        if event == "error" and data.strip():
+            return [self.fail(from_frame(data.decode("utf-8", "replace"), secret=self._secret))]
+        if last or not data.strip():
+            return []
+        if isinstance(chunk, list) and chunk and isinstance(chunk[0], dict) and chunk[0].get("error"):
+            return [self.fail(from_frame(chunk[0], secret=self._secret))]
+        start = clean(data[:80].decode("utf-8", "replace"), self._secret)
+        return [self.fail(_protocol(f"an event of the stream is no JSON object: {start}"))]
+
+    def _terminal(self) -> ModelEvent:
+        fold, raw = self._fold, self._finish
+        if raw and raw.lower() in _FAILURES:
+            return self.fail(
+                Failure(code="overloaded", message=f"the server gave up: {raw}", retryable=True, provider_code=raw)
+            )
+        reason = self._reason(raw)
+        unfinished = self._calls.nameless or not fold.calls_are_whole
+        if (raw is None and unfinished) or (self._calls.nameless and reason not in ("length", "content_filter")):
+            return self.fail(_protocol("the stream ended inside a tool call"))
+        for call_id, extras in self._calls.extras.items():
+            fold.call_extras(call_id, extras)
+        self.closed = True
+        response = fold.response(reason, finish_reason_raw=raw, cost=self._cost, response_id=self._response_id)
+        return Completed(response=response)
+
+    def _reason(self, raw: str | None) -> FinishReason:
+        reason = _FINISHES.get(raw.lower(), "unknown") if raw else "unknown"
+        if self._fold.has_calls:
+            return "tool_calls" if reason in ("stop", "unknown") else reason
+        return "refusal" if self._refusal and reason in ("stop", "unknown") else reason
+
+
+def _protocol(message: str) -> Failure:
+    return Failure(code="protocol", message=message, retryable=True)
+
+
+def _parse(data: bytes) -> Any:
+    """Return the JSON value, `None` if it is none."""
+    try:
+        return pydantic_core.from_json(data)
+    except ValueError:
+        pass
+    # Half characters: bytes that are no UTF-8, or one half of an escaped pair. They are replaced, the rest is kept.
+    try:
+        lenient = json.loads(data.decode("utf-8", "replace"))
+        return pydantic_core.from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _readable(value: Any, depth: int = 0) -> str:
+    """Return the text of reasoning in whatever shape: text, an object around it, or a list of these."""
+    if isinstance(value, str):
+        return value
+    if depth > 4:
+        return ""
+    if isinstance(value, list):
+        return "".join(_readable(part, depth + 1) for part in value)
+    if isinstance(value, dict):
+        for key in ("text", "thinking", "summary", "content"):
+            if value.get(key):
+                return _readable(value[key], depth + 1)
+    return ""
+
+
+def _parts(content: Any) -> list[tuple[str, str]]:
+    """Return the pieces of content that is a list of parts."""
+    pieces: list[tuple[str, str]] = []
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, str):
+            pieces.append(("text", part))
+        elif isinstance(part, dict):
+            kind = part.get("type")
+            if kind in ("thinking", "reasoning"):
+                pieces.append(("reasoning", _readable(part)))
+            elif isinstance(part.get("text"), str):
+                pieces.append(("text", part["text"]))
+            elif isinstance(part.get("refusal"), str):
+                pieces.append(("text", part["refusal"]))
+    return pieces

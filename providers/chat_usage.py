@@ -1,0 +1,64 @@
+"""The usage object of the chat completions protocol, with the variants that servers are known to send, in the normal form."""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ..messages.usage import Cost, Usage
+from .fold import UNKNOWN_USAGE
+
+
+def read_usage(raw: Mapping[str, Any]) -> Usage:
+    """Return the usage in the normal form: input with what was cached, output with what was reasoning."""
+    prompt = _dict(raw.get("prompt_tokens_details"))
+    completion = _dict(raw.get("completion_tokens_details"))
+    entered, left, total = (_count(raw.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
+    reasoning = _first(completion.get("reasoning_tokens"), raw.get("reasoning_tokens"))
+    if left is None and entered is not None and total is not None and total >= entered:
+        left = total - entered
+    if reasoning and left is not None and entered is not None and total == entered + left + reasoning:
+        # One family counts reasoning beside the completion, which only the total tells.
+        left += reasoning
+    if entered is None and left is None:
+        return UNKNOWN_USAGE
+    return Usage(
+        input_tokens=entered,
+        output_tokens=left,
+        cache_read_tokens=_first(
+            prompt.get("cached_tokens"),
+            raw.get("prompt_cache_hit_tokens"),
+            raw.get("cached_tokens"),
+            raw.get("cache_read_input_tokens"),
+        ),
+        cache_write_tokens=_first(prompt.get("cache_write_tokens"), raw.get("cache_creation_input_tokens")),
+        reasoning_tokens=reasoning,
+        precision="unknown" if entered is None or left is None else "exact",
+    )
+
+
+def read_cost(raw: Mapping[str, Any]) -> Cost | None:
+    """Return the charge in USD where the server reports one."""
+    cost = raw.get("cost")
+    if isinstance(cost, dict):
+        cost = cost.get("total_cost")
+    if isinstance(cost, bool) or not isinstance(cost, int | float | str):
+        return None
+    try:
+        amount = Decimal(str(cost))
+    except InvalidOperation:
+        return None
+    return Cost(amount=amount) if amount.is_finite() and amount >= 0 else None
+
+
+def _first(*values: Any) -> int | None:
+    return next((count for count in map(_count, values) if count is not None), None)
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value < float("inf") else None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
