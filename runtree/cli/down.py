@@ -1,0 +1,18 @@
+"""`runtree down`: end what a namespace keeps running."""
+
+from .options import Address, Namespace
+
+
+def down(namespace: Namespace = "runtree", address: Address = None) -> None:
+    """End the supervisor of the namespace, which outlives its drivers. Needed after an update of runtree."""
+    import asyncio
+
+    from .connection import open_runtime
+    from .output import write
+
+    async def _down() -> None:
+        async with open_runtime(namespace, address, start_ray=False) as runtime:
+            await runtime.down()
+
+    asyncio.run(_down())
+    write(f"namespace {namespace} has no supervisor any more; the next driver starts one")

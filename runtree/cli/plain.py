@@ -1,0 +1,118 @@
+"""A stream as lines, for pipes and logs: readable ones, or one JSON object for each item."""
+
+from collections.abc import Callable, Iterator
+
+from ..messages.items import (
+    AssistantMessageItem,
+    AttemptDiscarded,
+    ItemsDropped,
+    ModelDelta,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    StreamItem,
+    ToolCallCompleted,
+    ToolCallStarted,
+    UnknownItem,
+)
+from .figures import count_text, money_text, printable, seconds_text, short_id, tokens_text
+
+Write = Callable[[str], None]
+"""Writes a line."""
+
+
+class JsonView:
+    """Writes one stream item a line as JSON."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    async def __aenter__(self) -> "JsonView":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def show(self, item: StreamItem) -> None:
+        """Write the item."""
+        self._write(item.model_dump_json() if isinstance(item, UnknownItem) else item.to_json())
+
+
+class PlainView:
+    """Writes a line for every event and every line of text, each with its agent and the end of its run id."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._agents: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+
+    async def __aenter__(self) -> "PlainView":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for run_id in list(self._texts):
+            self._flush(run_id)
+
+    def show(self, item: StreamItem) -> None:
+        """Write the lines that the item completes."""
+        if isinstance(item, RunStarted):
+            self._agents[item.run_id] = item.agent
+        if isinstance(item, ModelDelta):
+            self._speak(item)
+            return
+        said = list(_lines_of(item))
+        if said or isinstance(item, AssistantMessageItem):
+            self._flush(item.run_id)
+        for line in said:
+            self._line(item.run_id, line)
+
+    def _speak(self, item: ModelDelta) -> None:
+        *complete, rest = (self._texts.get(item.run_id, "") + item.text).split("\n")
+        self._texts[item.run_id] = rest
+        for line in complete:
+            self._line(item.run_id, f"| {line}")
+
+    def _flush(self, run_id: str) -> None:
+        if rest := self._texts.pop(run_id, ""):
+            self._line(run_id, f"| {rest}")
+
+    def _line(self, run_id: str, text: str) -> None:
+        agent = self._agents.get(run_id, "run")
+        self._write(printable(f"[{agent} {short_id(run_id)}] {text}".rstrip()))
+
+
+def _lines_of(item: StreamItem) -> Iterator[str]:
+    match item:
+        case RunStarted():
+            yield f"started{f' on {item.model}' if item.model else ''}{f', attempt {item.attempt}' if item.attempt > 1 else ''}"
+        case ToolCallStarted():
+            yield f"{item.tool_name} called"
+        case ToolCallCompleted():
+            reason = f": {_one_line(item.message)}" if item.message else ""
+            yield f"{item.tool_name} {item.outcome} after {seconds_text(item.duration)}{reason}"
+        case AttemptDiscarded():
+            yield f"what was said does not count, it is said again: {_one_line(item.reason) or item.scope}"
+        case ItemsDropped():
+            yield f"{count_text(item.count, 'item')} dropped"
+        case RunCompleted() | RunFailed() | RunCancelled():
+            yield _end(item)
+        case _:
+            pass
+
+
+def _end(item: RunCompleted | RunFailed | RunCancelled) -> str:
+    tokens, cost = tokens_text(item.usage), money_text(item.cost)
+    figures = f"tokens {tokens}, cost {cost}, {seconds_text(item.duration)}"
+    match item:
+        case RunCompleted():
+            return f"completed ({figures})"
+        case RunFailed():
+            return f"failed ({figures}): {_one_line(item.error.message)}"
+        case RunCancelled():
+            forced = ", killed" if item.forced else ""
+            return f"cancelled ({figures}{forced}): {_one_line(item.reason) or 'no reason given'}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

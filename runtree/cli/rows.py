@@ -1,0 +1,177 @@
+"""The state behind the live tree: stream items in, one row for each run out. No terminal, no clock."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ..messages.items import (
+    AttemptDiscarded,
+    Item,
+    ModelDelta,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    StreamItem,
+    TerminalItem,
+    ToolCallCompleted,
+    ToolCallStarted,
+    ToolProgress,
+    TurnStarted,
+    UnknownItem,
+    UsageUpdated,
+)
+from ..messages.usage import Totals
+
+RowState = Literal["running", "completed", "failed", "cancelled"]
+
+_KEPT_TEXT: Final = 400
+_URGENCY: dict[RowState, int] = {"running": 0, "failed": 1, "cancelled": 2, "completed": 3}
+
+
+@dataclass(slots=True)
+class Row:
+    """What is shown of one run."""
+
+    run_id: str
+    parent_run_id: str | None
+    depth: int
+    agent: str = "…"
+    model: str = ""
+    state: RowState = "running"
+    attempt: int = 1
+    started: float | None = None
+    ended: float | None = None
+    totals: Totals | None = None
+    """Its accounts as last reported; `None` before the first report."""
+    note: str = ""
+    """Why it did not complete, or what its tool said of its progress."""
+    open_calls: dict[str, str] = field(default_factory=dict[str, str])
+    """Names of the tools that are at work, by call id."""
+    text: str = ""
+    """The end of what it said."""
+    speaks: bool = False
+    """It has said something in this turn."""
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not blank."""
+        return next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
+
+    @property
+    def activity(self) -> str:
+        """The tools at work: `name`, `name (3)`, or `name +2` when they differ."""
+        names = list(self.open_calls.values())
+        if not names:
+            return ""
+        last = names[-1]
+        if len(names) == 1:
+            return last
+        return f"{last} ({len(names)})" if len(set(names)) == 1 else f"{last} +{len(names) - 1}"
+
+
+class Tree:
+    """All runs of a stream so far."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+        self._children: dict[str | None, list[str]] = {}
+
+    def apply(self, item: StreamItem) -> None:
+        """Take in the next item."""
+        if isinstance(item, UnknownItem):
+            return
+        row = self._row(item)
+        if item.attempt > row.attempt:
+            row.attempt = item.attempt
+            row.open_calls.clear()
+            row.text = ""
+        _reduce(row, item)
+
+    def _row(self, item: Item) -> Row:
+        row = self.rows.get(item.run_id)
+        if row is None:
+            row = self.rows[item.run_id] = Row(item.run_id, item.parent_run_id, item.depth, attempt=item.attempt)
+            self._children.setdefault(item.parent_run_id, []).append(item.run_id)
+        return row
+
+    @property
+    def root(self) -> Row | None:
+        """The row of the root, once its first item has come."""
+        return next((row for row in self.rows.values() if row.parent_run_id is None), None)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def ordered(self) -> Iterator[Row]:
+        """Yield parents before their children, siblings in the order in which they appeared."""
+        pending = [run_id for run_id, row in self.rows.items() if row.parent_run_id not in self.rows]
+        pending.reverse()
+        while pending:
+            run_id = pending.pop()
+            yield self.rows[run_id]
+            pending.extend(reversed(self._children.get(run_id, [])))
+
+    def visible(self, height: int) -> tuple[list[Row], int]:
+        """Return the rows to show on so many lines, and how many are left out.
+
+        What is at work comes first, then what went wrong; each row brings its ancestors along.
+        """
+        rows = list(self.ordered())
+        if len(rows) <= height:
+            return rows, 0
+        room = max(height - 1, 1)  # one line says how many are left out
+        chosen: set[str] = set()
+        for row in sorted(rows, key=lambda row: _URGENCY[row.state]):
+            missing = [entry for entry in self._lineage(row) if entry not in chosen]
+            if missing and len(chosen) + len(missing) <= room:
+                chosen.update(missing)
+        return [row for row in rows if row.run_id in chosen], len(rows) - len(chosen)
+
+    def _lineage(self, row: Row) -> Iterable[str]:
+        current: Row | None = row
+        while current is not None:
+            yield current.run_id
+            current = self.rows.get(current.parent_run_id or "")
+
+
+def _reduce(row: Row, item: StreamItem) -> None:
+    match item:
+        case RunStarted():
+            row.agent, row.model, row.started = item.agent, item.model, item.time
+        case TurnStarted():
+            row.speaks = False
+        case ModelDelta(text=text) if text:
+            row.text = ((row.text if row.speaks else "") + text)[-_KEPT_TEXT:]
+            row.speaks = True
+        case ToolCallStarted():
+            row.open_calls[item.call_id] = item.tool_name
+        case ToolProgress(message=message) if message:
+            row.note = message
+        case ToolCallCompleted():
+            row.open_calls.pop(item.call_id, None)
+            row.note = ""
+        case AttemptDiscarded():
+            row.text, row.speaks = "", False
+        case UsageUpdated():
+            row.totals = Totals(
+                usage=item.usage, cost=item.cost, total_usage=item.total_usage, total_cost=item.total_cost
+            )
+        case TerminalItem():
+            _end(row, item)
+        case _:
+            pass
+
+
+def _end(row: Row, item: TerminalItem) -> None:
+    row.open_calls.clear()
+    row.ended, row.totals = item.time, item.totals
+    match item:
+        case RunFailed():
+            row.state, row.note = "failed", item.error.message
+        case RunCancelled():
+            row.state, row.note = "cancelled", item.reason + (" (killed)" if item.forced else "")
+        case RunCompleted():
+            row.state, row.note = "completed", ""
+        case _:
+            pass

@@ -1,0 +1,98 @@
+"""One run from the command line: started, shown, cancelled by Ctrl-C, and turned into an exit code."""
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..messages.errors import RunCancelledError, RunFailedError
+from ..messages.limits import Limits
+from ..messages.result import RunResult
+from .connection import NAMESPACE, open_runtime
+from .figures import totals_text
+from .interrupts import Interrupts
+from .output import CANCELLED_EXIT, COMPLETED_EXIT, FAILED_EXIT, error, notice, output_text, write
+from .view import View, make_view, view_kind
+
+if TYPE_CHECKING:
+    from ..actors.agent.agent import Agent
+    from ..actors.handle import RunHandle
+
+_EXITS: Final = {"completed": COMPLETED_EXIT, "cancelled": CANCELLED_EXIT}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What the command line said of a run."""
+
+    agent: "Agent"
+    value: Any
+    deps: Any = None
+    limits: Limits | None = None
+    namespace: str = NAMESPACE
+    address: str | None = None
+    grace: float = 2.0
+    as_json: bool = False
+
+    def run(self) -> int:
+        """Run it to its end and return the exit code."""
+        return asyncio.run(self._run())
+
+    async def _run(self) -> int:
+        kind = view_kind(self.as_json)
+        with Interrupts() as interrupts:
+            async with open_runtime(self.namespace, self.address) as runtime:
+                begin = time.monotonic()
+                handle = await runtime.start(self.agent, self.value, limits=self.limits, deps=self.deps)
+                notice(f"run {handle.run_id}")
+                try:
+                    async with make_view(kind) as view:
+                        await self._follow(handle, view, interrupts)
+                    result = await _result_of(handle)
+                    _conclude(result, time.monotonic() - begin, on_stdout=kind != "json")
+                except BrokenPipeError:
+                    # Who read the output is gone; what is still written must not raise again.
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                    await handle.cancel(reason="nobody reads the output", grace=self.grace)
+                    return FAILED_EXIT
+        return _EXITS.get(result.status, FAILED_EXIT)
+
+    async def _follow(self, handle: "RunHandle", view: View, interrupts: Interrupts) -> None:
+        reading = asyncio.create_task(_show_all(handle, view))
+        asked = asyncio.create_task(interrupts.asked.wait())
+        try:
+            await asyncio.wait({reading, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                notice("cancelling; Ctrl-C again leaves at once")
+                await handle.cancel(reason="interrupted", grace=self.grace)
+            await reading
+        finally:
+            reading.cancel()
+            asked.cancel()
+
+
+async def _show_all(handle: "RunHandle", view: View) -> None:
+    async for item in handle:
+        view.show(item)
+
+
+async def _result_of(handle: "RunHandle") -> RunResult:
+    try:
+        return await handle.result()
+    except (RunFailedError, RunCancelledError) as ended:
+        error(ended)
+        return ended.result
+
+
+def _conclude(result: RunResult, seconds: float, *, on_stdout: bool) -> None:
+    totals = totals_text(max(len(result.runs), 1), result.total_usage, result.total_cost, seconds)
+    if not on_stdout:
+        notice(totals)
+        return
+    if result.status == "completed":
+        write()
+        write(output_text(result.output))
+    write()
+    write(totals)
