@@ -1,0 +1,136 @@
+"""One tool call while it runs: its scope, its flag, its clock and the sub-agents it started."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from ...messages.content import ToolCallBlock
+from ...messages.control import Refused
+from ...messages.items import Custom
+from ...messages.result import RunResult
+from ...messages.transcript import ToolResult
+from .agent import Agent
+from .cancel_flag import CancelFlag
+from .context import ToolContext
+from .state import RunState
+from .subagents import Children, SubAgent
+from .tool import Tool
+
+
+class Call:
+    """A call of the model; also what stands behind the `ToolContext` of its tool."""
+
+    def __init__(self, state: RunState, children: Children, block: ToolCallBlock) -> None:
+        self._state = state
+        self._children = children
+        self.block = block
+        self.target: Tool | SubAgent | None = None
+        self.value: Any = None
+        self.result: ToolResult | None = None
+        self.child_run_id: str | None = None
+        self.timed_out = False
+        self.started: float | None = None
+        self.scope = anyio.CancelScope()
+        self.flag = CancelFlag()
+        self._untie: Callable[[], None] = _nothing
+        self._timer: asyncio.TimerHandle | None = None
+        self._spawned: set[anyio.Event] = set()
+        self._over = False
+
+    @property
+    def context(self) -> ToolContext:
+        """The context of the call's tool."""
+        block = self.block
+        return ToolContext(
+            self._state.context, call_id=block.call_id, tool_name=block.tool_name, cancelled=self.flag, services=self
+        )
+
+    def begin(self, timeout: float | None) -> None:
+        """Start the clock and tie the call to the run's flag."""
+        self.started = time.perf_counter()
+        self.flag, self._untie = self._state.flag.child()
+        loop = asyncio.get_running_loop()
+        # A tool may set its own flag, from its thread.
+        self.flag.on_cancel(lambda: loop.call_soon_threadsafe(self.scope.cancel))
+        if self._state.flag.is_cancelled():
+            self.scope.cancel()
+        if timeout is not None:
+            self._timer = loop.call_later(timeout, self._expire)
+
+    async def end(self) -> None:
+        """Wait for the runs the tool has started; what it left running is cancelled."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._untie()
+        if self._spawned:
+            self.flag.cancel("the tool call that started it has ended")
+            with anyio.CancelScope(shield=True):
+                for event in tuple(self._spawned):
+                    await event.wait()
+        self._over = True
+
+    def _expire(self) -> None:
+        self.timed_out = True
+        self.flag.cancel("timeout")
+        self.scope.cancel()
+
+    async def run_child(self, target: SubAgent) -> RunResult | Refused:
+        """Run the sub-agent that the model called."""
+
+        def admitted(run_id: str) -> None:
+            self.child_run_id = run_id
+
+        return await self._children.run(
+            target.agent, target.key, self.value, call_id=self.block.call_id, flag=self.flag, on_admitted=admitted
+        )
+
+    def emit_custom(self, name: str, data: Any) -> None:
+        """Emit a custom item."""
+        self._state.emit(Custom, name=name, data=data)
+
+    async def progress(self, message: str, fraction: float | None) -> None:
+        """Emit a progress item, unless the call has its completion already."""
+        if self._over:
+            return
+        block = self.block
+        self._state.emit_delta(
+            "tool_progress", call_id=block.call_id, tool_name=block.tool_name, message=message, fraction=fraction
+        )
+        await self._state.host.ready()
+
+    async def spawn(self, agent: Agent | str, value: Any) -> RunResult:
+        """Run a sub-agent for the tool."""
+        name = agent if isinstance(agent, str) else agent.name
+        key = self._state.agents.child_key(self._state.key, name)
+        ended = anyio.Event()
+        self._spawned.add(ended)
+        try:
+            end = await self._children.run(
+                self._state.agents.agent(key), key, value, call_id=None, flag=self.flag, on_admitted=_ignore
+            )
+        finally:
+            ended.set()
+            self._spawned.discard(ended)
+        if isinstance(end, Refused):
+            return RunResult(run_id=end.run_id, status="failed", error=end.error)
+        return end
+
+    async def cancel_run(self, run_id: str | None, reason: str) -> None:
+        """Cancel a run of the tree."""
+        await self._state.host.cancel_run(run_id or self._state.context.run_id, reason)
+
+    @property
+    def threads(self) -> set[object]:
+        """The run's threads."""
+        return self._state.threads
+
+
+def _nothing() -> None:
+    return None
+
+
+def _ignore(_run_id: str) -> None:
+    return None

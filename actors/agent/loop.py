@@ -1,0 +1,269 @@
+"""The agent loop: turns of model and tools until there is an answer, a failure or a cancel."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from ...messages.errors import LimitExceededError, ProviderError, RuntreeError
+from ...messages.failure import Failure
+from ...messages.items import (
+    AssistantMessageItem,
+    AttemptDiscarded,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    TurnStarted,
+    UsageUpdated,
+)
+from ...messages.model import ModelRequest, ModelResponse, ModelSettings
+from ...messages.result import RunResult, RunStatus
+from ...messages.transcript import AssistantMessage, Message, ToolMessage, UserMessage
+from ...messages.usage import Totals
+from ...providers.protocol import Model
+from ...providers.registry import resolve
+from .agent import Agent
+from .agent_set import AgentSet
+from .calls import Calls
+from .output import input_text
+from .ports import RunHost
+from .signature import InvalidArgumentsError
+from .state import RunState, Stop, failure_of
+from .toolbox import Toolbox
+from .turn import Turn
+
+_LAST_WORDS = 5.0
+"""Seconds that hooks and the last report get once a run has ended."""
+
+
+class AgentRun:
+    """One run of an agent. Make it, call `execute` once; `cancel` and `interrupt` may come at any time, also before."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        host: RunHost,
+        *,
+        agents: AgentSet,
+        key: str,
+        value: Any,
+        messages: Sequence[Message] = (),
+        deps: Any = None,
+        call_id: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self._state = RunState(agent, host, agents, key, deps, dict(tags or {}))
+        self._state.messages.extend(messages)
+        self._value = value
+        self._call_id = call_id
+        self._scope = anyio.CancelScope()
+
+    def cancel(self, reason: str) -> None:
+        """Make the run end as cancelled. Its children are told by whoever cancels, as the supervisor does.
+
+        To be called from the thread of the run's event loop.
+        """
+        self._stop(Stop("cancelled", Failure(code="cancelled", message=reason), below_too=True))
+
+    def interrupt(self, error: RuntreeError) -> None:
+        """Make the run, and what is below it, end; the run as failed with this error."""
+        self._stop(Stop("failed", failure_of(error), below_too=False))
+
+    @property
+    def left_threads(self) -> bool:
+        """Whether a sync tool is still at work in its thread: then the process must not take another run."""
+        return bool(self._state.threads)
+
+    async def execute(self) -> RunResult:
+        """Run to the end and return it; problems of the run are never raised.
+
+        The first item is `run_started`, the last one is the only terminal item.
+        """
+        state = self._state
+        began = time.perf_counter()
+        model = state.agent.model
+        name = model if isinstance(model, str) else model.profile.model
+        state.emit(RunStarted, agent=state.agent.name, model=name, call_id=self._call_id, tags=dict(state.context.tags))
+        result, error = await self._outcome()
+        with anyio.CancelScope(shield=True):
+            result = await self._last_words(result, error)
+            totals = await self._totals()
+        self._end(result, totals, time.perf_counter() - began)
+        if isinstance(error, asyncio.CancelledError):
+            raise error
+        return result.model_copy(update=dict(totals))
+
+    async def _outcome(self) -> tuple[RunResult, BaseException | None]:
+        error: BaseException | None = None
+        timer = self._start_deadline(self._state.host.deadline)
+        try:
+            with self._scope:
+                output = await self._work()
+                return self._result("completed", output), None
+        except asyncio.CancelledError as cancelled:
+            # The task itself was cancelled, not the run: the surroundings go down, and want the exception back.
+            self.cancel("the process is shutting down")
+            error = cancelled
+        except Exception as problem:  # noqa: BLE001  # whatever it is, the run has to end properly
+            error = problem
+        finally:
+            if timer is not None:
+                timer.cancel()
+        stop = self._state.stop
+        if stop is not None:
+            return self._result(stop.status, failure=stop.failure), error
+        assert error is not None
+        return self._result("failed", failure=failure_of(error)), error
+
+    def _result(self, status: RunStatus, output: Any = None, failure: Failure | None = None) -> RunResult:
+        run_id = self._state.context.run_id
+        messages = tuple(self._state.messages)
+        return RunResult(run_id=run_id, status=status, output=output, messages=messages, error=failure)
+
+    def _stop(self, stop: Stop) -> None:
+        if self._state.stop is not None:
+            return
+        self._state.stop = stop
+        self._state.flag.cancel(stop.failure.message)
+        self._scope.cancel()
+
+    def _start_deadline(self, deadline: float | None) -> asyncio.TimerHandle | None:
+        if deadline is None:
+            return None
+        left = deadline - time.time()
+        error = LimitExceededError("deadline", "the time given at its start", scope="tree")
+        if left <= 0:
+            self.interrupt(error)
+            return None
+        return asyncio.get_running_loop().call_later(left, self.interrupt, error)
+
+    async def _work(self) -> Any:
+        state = self._state
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        text = input_text(state.agent, self._value)
+        state.messages.append(UserMessage.of(text))
+        await state.hooks.before_run()
+        model = resolve(state.agent.model)
+        toolbox = Toolbox(state, native_output=model.profile.native_output_schema)
+        for turn in itertools.count(1):
+            if turn > state.agent.max_turns:
+                raise LimitExceededError("max_turns", str(state.agent.max_turns))
+            state.context.turn = turn
+            state.emit(TurnStarted, turn=turn)
+            response = await self._ask(model, toolbox)
+            await self._take(response.message, toolbox)
+            if toolbox.has_output:
+                return toolbox.output
+            if response.message.tool_calls or response.finish_reason == "pause":
+                continue
+            try:
+                return toolbox.plan.accept_text(_answer(response))
+            except InvalidArgumentsError as error:
+                state.messages.append(UserMessage.of(f"The answer does not fit: {error}"))
+        raise AssertionError("unreachable")
+
+    async def _ask(self, model: Model, toolbox: Toolbox) -> ModelResponse:
+        request = self._request(toolbox)
+        turn = Turn(self._state, model)
+        response = await turn.ask(request)
+        limit = request.settings.max_output_tokens
+        if limit is None or not _cut_before_text(response):
+            return response
+        # All of the answer went into reasoning: once more with more room, for this call only.
+        if self._state.host.next_seq > turn.first_seq:
+            self._state.emit(
+                AttemptDiscarded,
+                scope="model_call",
+                discarded_attempt=1,
+                first_seq=turn.first_seq,
+                last_seq=self._state.host.next_seq - 1,
+                reason="the output limit was reached before any text",
+            )
+        settings = request.settings.model_copy(update={"max_output_tokens": 2 * limit})
+        return await Turn(self._state, model).ask(request.model_copy(update={"settings": settings}))
+
+    def _request(self, toolbox: Toolbox) -> ModelRequest:
+        agent, limits = self._state.agent, self._state.host.limits
+        native = toolbox.plan.structured and toolbox.native_output
+        return ModelRequest(
+            messages=tuple(self._state.messages),
+            instructions=agent.instructions,
+            tools=toolbox.definitions,
+            output_schema=toolbox.plan.native if native else None,
+            settings=agent.model_settings or ModelSettings(),
+            timeout=limits.model_call_timeout,
+            idle_timeout=limits.stream_idle_timeout,
+            run_id=self._state.context.run_id,
+        )
+
+    async def _take(self, message: AssistantMessage, toolbox: Toolbox) -> None:
+        """Put an answer into transcript and stream, and run its calls."""
+        state = self._state
+        state.messages.append(message)
+        state.emit(AssistantMessageItem, message=message)
+        calls = Calls(state, toolbox, message.tool_calls)
+        try:
+            totals = await state.accounts.report(state.host)
+            state.emit(UsageUpdated, **dict(totals))
+            await calls.run()
+        finally:
+            results = calls.close()
+            if results:
+                state.messages.append(ToolMessage(results=results))
+        await anyio.lowlevel.checkpoint_if_cancelled()
+
+    async def _last_words(self, result: RunResult, error: BaseException | None) -> RunResult:
+        hooks = self._state.hooks
+        with anyio.move_on_after(_LAST_WORDS):
+            if result.status == "failed":
+                await hooks.on_error(error or RuntreeError(result.error.message if result.error else "failed"))
+            try:
+                await hooks.after_run(result)
+            except RuntreeError as problem:
+                if result.status == "completed":
+                    result = self._result("failed", failure=failure_of(problem))
+                    await hooks.on_error(problem)
+        return result
+
+    async def _totals(self) -> Totals:
+        accounts = self._state.accounts
+        with anyio.move_on_after(_LAST_WORDS):
+            return await accounts.report(self._state.host)
+        return accounts.local_totals()
+
+    def _end(self, result: RunResult, totals: Totals, duration: float) -> None:
+        fields: dict[str, Any] = {**dict(totals), "duration": duration}
+        state = self._state
+        if result.status == "completed":
+            state.emit(RunCompleted, output=result.output, **fields)
+        elif result.status == "cancelled":
+            state.emit(RunCancelled, reason=result.error.message if result.error else "", **fields)
+        else:
+            state.emit(RunFailed, error=result.error, **fields)
+        state.closed = True
+
+
+def _cut_before_text(response: ModelResponse) -> bool:
+    message = response.message
+    return response.finish_reason == "length" and not message.text and not message.tool_calls
+
+
+def _answer(response: ModelResponse) -> str:
+    """Return the text of a last answer.
+
+    Raises:
+        ProviderError: There is none, because the provider withheld it.
+        LimitExceededError: There is none, because the answer was cut before it.
+    """
+    text, reason = response.message.text, response.finish_reason
+    if not text and reason in ("content_filter", "refusal"):
+        word = "refused to answer" if reason == "refusal" else "was stopped by a content filter"
+        raise ProviderError(Failure(code=reason, message=f"the model {word}"))
+    if _cut_before_text(response):
+        raise LimitExceededError("max_output_tokens", "no text came before it", scope="model call")
+    return text

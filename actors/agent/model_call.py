@@ -1,0 +1,136 @@
+"""The innermost layer of a model call: bounds, accounts, and the promise of exactly one terminal event."""
+
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+
+from ...messages.failure import Failure
+from ...messages.model import (
+    Completed,
+    Failed,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+from ...messages.usage import Usage
+from ...providers.protocol import Model
+from .accounts import price, usage_of_broken_call
+from .state import RunState, failure_of
+
+
+class ModelCalls:
+    """The requests that one turn sends: one, unless a hook repeats it. Each is charged, bounded and counted by itself."""
+
+    def __init__(self, state: RunState, model: Model, scope: anyio.CancelScope) -> None:
+        self._state = state
+        self._model = model
+        self._scope = scope
+        self._streams: list[Any] = []
+
+    def events(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Send the request; the last event is `Completed` or `Failed`."""
+        stream = self._events(request)
+        self._streams.append(stream)
+        return stream
+
+    async def close(self) -> None:
+        """End what a hook has left open."""
+        for stream in self._streams:
+            await close(stream)
+
+    async def _events(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        refusal = await self._refusal()
+        if refusal is not None:
+            yield Failed(error=refusal)
+            return
+        if request.timeout is not None:
+            self._scope.deadline = anyio.current_time() + _stretched(request.timeout)
+        call = _Call(self._state, self._model, request)
+        stream: AsyncIterator[ModelEvent] | None = None
+        try:
+            stream = self._model.stream(request)
+            async for event in stream:
+                # By exact type: a miss of isinstance costs a microsecond with pydantic classes, and this runs for every token.
+                if type(event) is TextDelta or type(event) is ReasoningDelta:
+                    call.received += len(event.text)
+                elif type(event) is ToolCallDelta:
+                    call.received += len(event.arguments)
+                elif type(event) is UsageDelta:
+                    call.usage = event.usage
+                elif type(event) is Completed or type(event) is Failed:
+                    call.end = event
+                    break
+                yield event
+            else:
+                call.end = Failed(error=broken_off())
+        except Exception as error:  # noqa: BLE001  # a model may be anybody's code; its error ends the call, not the process
+            call.end = Failed(error=failure_of(error))
+        finally:
+            self._scope.deadline = math.inf
+            await close(stream)
+            call.settle()
+        if call.end is not None:
+            yield call.end
+
+    async def _refusal(self) -> Failure | None:
+        limits = self._state.host.limits
+        if limits.max_model_calls is None and limits.max_tokens is None and limits.max_cost is None:
+            return None
+        reply = await self._state.host.charge(model_calls=1)
+        if reply.granted_model_calls:
+            return None
+        return reply.error or Failure(
+            code="limit_exceeded", message="the tree's model calls are used up", limit="max_model_calls"
+        )
+
+
+class _Call:
+    """What is known of one request until it is settled."""
+
+    def __init__(self, state: RunState, model: Model, request: ModelRequest) -> None:
+        self._state = state
+        self._model = model
+        self._request = request
+        self.received = 0
+        self.usage: Usage | None = None
+        self.end: Completed | Failed | None = None
+
+    def settle(self) -> None:
+        profile = self._model.profile
+        if isinstance(self.end, Completed):
+            response = self.end.response
+            self._state.accounts.add_model_call(response.usage, price(profile, response.usage, response.cost))
+            return
+        last, code = self.usage, None
+        if self.end is not None:
+            code = self.end.error.code
+            last = self.end.usage if self.end.usage.precision != "unknown" else last
+        usage = usage_of_broken_call(self._request, self.received, last, code)
+        self._state.accounts.add_model_call(usage, price(profile, usage))
+
+
+def broken_off() -> Failure:
+    """Return the failure of a stream that ended without a terminal event."""
+    return Failure(code="protocol", message="the model's stream ended before its terminal event", retryable=True)
+
+
+async def close(stream: Any) -> None:
+    """Close a stream, also in a cancelled scope, and not for longer than a moment."""
+    aclose = getattr(stream, "aclose", None)
+    if aclose is None:
+        return
+    with anyio.move_on_after(1, shield=True):
+        try:
+            await aclose()
+        except Exception:  # noqa: BLE001  # how a stream ends is told by its terminal event
+            return
+
+
+def _stretched(timeout: float) -> float:
+    # The provider keeps the same bound and has the better error: it gets a moment to say so.
+    return timeout + min(1.0, timeout / 10)

@@ -1,0 +1,96 @@
+"""What the parts of one run share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...messages.errors import RuntreeError
+from ...messages.failure import Failure
+from ...messages.items import Custom, Item
+from ...messages.transcript import Message
+from ...providers.secrets import redact
+from .accounts import Accounts
+from .agent import Agent
+from .cancel_flag import CancelFlag
+from .context import RunContext
+from .middleware import Hooks
+from .ports import RunHost
+from .tool_output import describe
+
+if TYPE_CHECKING:
+    from .agent_set import AgentSet
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a run was made to end before it would have by itself."""
+
+    status: Literal["cancelled", "failed"]
+    """What it ends as."""
+    failure: Failure
+    """Why."""
+    below_too: bool
+    """Whether everything below the run was told by the one who stopped it."""
+
+
+class RunState:
+    """One run: its surroundings, its transcript so far and its accounts."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        host: RunHost,
+        agents: "AgentSet",
+        key: str,
+        deps: Any,
+        tags: Mapping[str, str],
+    ) -> None:
+        self.agent = agent
+        self.host = host
+        self.agents = agents
+        self.key = key
+        self.flag = CancelFlag()
+        stamp = host.stamp
+        self.context = RunContext(
+            run_id=stamp.run_id,
+            root_run_id=stamp.root_run_id,
+            depth=stamp.depth,
+            attempt=stamp.attempt,
+            agent=agent.name,
+            deps=deps,
+            limits=host.limits,
+            cancelled=self.flag,
+            emit_custom=lambda name, data: self.emit(Custom, name=name, data=data),
+            tags=tags,
+        )
+        self.hooks = Hooks(agent.middleware, self.context)
+        self.accounts = Accounts()
+        self.messages: list[Message] = []
+        self.threads: set[object] = set()
+        self.stop: Stop | None = None
+        self.closed = False
+
+    def emit(self, item_type: type[Item], **fields: Any) -> None:
+        """Emit an item, unless the run's terminal item is out: what a left-over thread says then is dropped."""
+        if not self.closed:
+            self.host.emit(item_type, **fields)
+
+    def emit_delta(self, kind: str, **fields: Any) -> None:
+        """Emit a delta under the same condition."""
+        if not self.closed:
+            self.host.emit_delta(kind, **fields)
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the run was stopped."""
+        return self.stop.failure.message if self.stop is not None else "the run has ended"
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return an exception as a value without secrets."""
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType]
+        return failure_of(error.exceptions[0])  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    if isinstance(error, RuntreeError):
+        failure = error.failure()
+        return failure.model_copy(update={"message": redact(failure.message)})
+    return Failure(code="agent_error", message=describe(error))

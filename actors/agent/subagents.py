@@ -1,0 +1,187 @@
+"""Sub-agents: how a model sees them, and how their runs are admitted, started and awaited."""
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio
+import anyio.lowlevel
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+from pydantic_core import to_json
+
+from ...messages.content import TextBlock
+from ...messages.control import Admission, Admitted, ChildRequest, Refused
+from ...messages.errors import AgentDefinitionError
+from ...messages.ids import new_run_id
+from ...messages.model import ToolDefinition
+from ...messages.result import RunResult
+from ...messages.transcript import ToolOutcome, ToolResult
+from .agent import Agent
+from .cancel_flag import CancelFlag
+from .ports import RunHost
+from .signature import json_schema, validate
+from .state import RunState, failure_of
+from .tool import MAX_OUTPUT
+from .tool_output import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INPUT = "input"
+_Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S"), Field(description="What it has to do.")]
+
+
+def input_model(agent: Agent) -> type[BaseModel]:
+    """Return what validates the arguments of a call of the agent.
+
+    Raises:
+        AgentDefinitionError: The agent's `input_type` has no schema.
+    """
+    hint = agent.input_type
+    if inspect.isclass(hint) and issubclass(hint, BaseModel):
+        model = hint
+    else:
+        fields: dict[str, Any] = {_INPUT: (_Text if hint is str else hint, ...)}
+        try:
+            model = create_model(agent.name, __config__=ConfigDict(extra="forbid"), **fields)
+        except Exception as error:
+            raise _no_schema(agent) from error
+    try:
+        json_schema(model)
+    except Exception as error:
+        raise _no_schema(agent) from error
+    return model
+
+
+def _no_schema(agent: Agent) -> AgentDefinitionError:
+    return AgentDefinitionError(
+        f"agent {agent.name}, input_type", "it has no JSON schema", "Use str, a pydantic model or a JSON-able type"
+    )
+
+
+class SubAgent:
+    """A sub-agent as a tool of the model."""
+
+    def __init__(self, agent: Agent, name: str, key: str) -> None:
+        self.agent = agent
+        self.name = name
+        self.key = key
+        self.timeout = None
+        self._model = input_model(agent)
+        description = agent.description or f"Runs the agent {name}."
+        self.definition = ToolDefinition(name=name, description=description, parameters=json_schema(self._model))
+
+    def bind(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the input of the run that the arguments describe, as JSON holds it.
+
+        Raises:
+            InvalidArgumentsError: They do not fit.
+        """
+        valid = validate(self._model, arguments)
+        dumped = valid.model_dump(mode="json", by_alias=True)
+        return dumped if self._model is self.agent.input_type else dumped[_INPUT]
+
+
+@dataclass
+class _Batch:
+    requests: list[ChildRequest] = field(default_factory=list[ChildRequest])
+    answers: "list[Admission]" = field(default_factory=list[Admission])
+    error: Exception | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Children:
+    """The runs below one run."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._host: RunHost = state.host
+        self._gathering: _Batch | None = None
+
+    async def run(
+        self,
+        agent: Agent,
+        key: str,
+        value: Any,
+        *,
+        call_id: str | None,
+        flag: CancelFlag,
+        on_admitted: "Callable[[str], None]",
+    ) -> RunResult | Refused:
+        """Run a child to its end, whatever that is.
+
+        From the request on, nothing interrupts: an admitted child that is never started would be waited for in vain. When `flag` is set
+        the child is told, and its end awaited.
+        """
+        poolable = agent.reuse and not agent.resources
+        request = ChildRequest(
+            run_id=new_run_id(), agent=agent.name, call_id=call_id, limits=agent.limits, poolable=poolable
+        )
+        with anyio.CancelScope(shield=True):
+            try:
+                admission = await self._admit(request)
+                if isinstance(admission, Refused):
+                    return admission
+                on_admitted(request.run_id)
+                result = await self._run_admitted(admission, key, value, flag)
+            except Exception as error:  # noqa: BLE001  # a child that can't be run is an answer to its parent
+                return RunResult(run_id=request.run_id, status="failed", error=failure_of(error))
+        self._state.accounts.add_child(result)
+        return result
+
+    async def _admit(self, request: ChildRequest) -> Admission:
+        """Return the answer for one child; requests made at the same time go out as one."""
+        batch = self._gathering
+        if batch is None:
+            batch = self._gathering = _Batch([request])
+            await anyio.lowlevel.cancel_shielded_checkpoint()
+            self._gathering = None
+            try:
+                batch.answers = list(await self._host.admit(tuple(batch.requests)))
+            except Exception as error:  # noqa: BLE001  # raised below, once for each child of the batch
+                batch.error = error
+            batch.done.set()
+        else:
+            batch.requests.append(request)
+            await batch.done.wait()
+        if batch.error is not None:
+            raise batch.error
+        return batch.answers[batch.requests.index(request)]
+
+    async def _run_admitted(self, admitted: Admitted, key: str, value: Any, flag: CancelFlag) -> RunResult:
+        watch = asyncio.ensure_future(self._pass_on(flag, admitted.stamp.run_id))
+        try:
+            return await self._host.run_child(admitted, key, value)
+        finally:
+            watch.cancel()
+
+    async def _pass_on(self, flag: CancelFlag, run_id: str) -> None:
+        await flag.wait()
+        stop = self._state.stop
+        if stop is not None and stop.below_too:
+            return
+        try:
+            await self._host.cancel_run(run_id, flag.reason or "cancelled")
+        except Exception:  # noqa: BLE001  # the child's own bounds hold without this call
+            return
+
+
+def result_of_child(call_id: str, name: str, end: RunResult | Refused) -> ToolResult:
+    """Return what a child's end means for the call that asked for it."""
+    outcome: ToolOutcome
+    if isinstance(end, Refused):
+        outcome, text = "refused", end.error.message
+    elif end.status == "completed":
+        output = end.output
+        outcome, text = "ok", output if isinstance(output, str) else to_json(output).decode()
+    elif end.status == "cancelled":
+        reason = end.error.message if end.error else "no reason given"
+        outcome, text = "cancelled", f"The sub-agent {name} was cancelled: {reason}"
+    else:
+        outcome = "lost" if end.error is not None and end.error.code == "lost" else "error"
+        reason = end.error.message if end.error else "no reason given"
+        text = f"The sub-agent {name} failed: {reason}"
+    content = (TextBlock(text=cut(text, MAX_OUTPUT)),)
+    return ToolResult(call_id=call_id, tool_name=name, outcome=outcome, content=content, run_id=end.run_id)
