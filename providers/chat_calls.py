@@ -12,6 +12,7 @@ import pydantic_core
 from ..messages.ids import new_call_id
 from ..messages.model import ToolCallDelta
 from .fold import parse_arguments
+from .shapes import as_object, as_objects, is_array
 
 
 class _Call:
@@ -46,14 +47,9 @@ class CallAssembler:
 
     def feed(self, fragments: Any) -> Iterator[ToolCallDelta]:
         """Take the `tool_calls` of one delta."""
-        if isinstance(fragments, dict):
-            fragments = [fragments]
-        if not isinstance(fragments, list):
-            return
         touched: list[_Call] = []
-        for fragment in fragments:
-            if isinstance(fragment, dict):
-                yield from self._take(fragment, touched)
+        for fragment in as_objects(fragments if is_array(fragments) else [fragments]):
+            yield from self._take(fragment, touched)
 
     def close(self, *, whole_answer: bool) -> Iterator[ToolCallDelta]:
         """Tell the calls that were waiting for an id.
@@ -77,8 +73,7 @@ class CallAssembler:
         return {call.id: call.extras for call in self._calls if call.announced and call.extras}
 
     def _take(self, fragment: dict[str, Any], touched: list[_Call]) -> Iterator[ToolCallDelta]:
-        function = fragment.get("function")
-        function = function if isinstance(function, dict) else {}
+        function = as_object(fragment.get("function"))
         call_id, name = _word(fragment.get("id")), _word(function.get("name"))
         arguments = _arguments(function.get("arguments"))
         index = fragment.get("index")
@@ -86,7 +81,7 @@ class CallAssembler:
         touched.append(call)
         call.name = call.name or name
         call.id = call.id or self._unused(call_id)
-        if isinstance(extra := fragment.get("extra_content"), dict):
+        if extra := as_object(fragment.get("extra_content")):
             call.extras = {**(call.extras or {}), "extra_content": extra}
         if arguments:
             call.pieces.append(arguments)

@@ -44,9 +44,8 @@ class ChatDecoder:
         """Take the end of the answer; the last event is terminal, unless it was given before."""
         if self._sse is None:
             body = b"".join(self._body)
-            events = self._chat.feed(body) if body.strip() else []
-            return events + self._chat.finish(whole=True)
-        events = []
+            return (self._chat.feed(body) if body.strip() else []) + self._chat.finish(whole=True)
+        events: list[ModelEvent] = []
         for data, event in self._sse.close():
             events += self._chat.feed(data, event, last=True)
         return events + self._chat.finish()

@@ -22,7 +22,7 @@ class ChatProfile(ModelProfile):
     """Whether a call without a key is refused before it is sent."""
     system_role: Literal["system", "developer"] = "system"
     """Role of the instructions."""
-    max_tokens_field: str = "max_tokens"  # noqa: S105
+    max_tokens_field: str = "max_tokens"
     """Name of the field that bounds the answer."""
     include_usage: bool = True
     """Whether a stream is asked for its usage."""
@@ -42,7 +42,7 @@ OPENAI = ChatProfile(
     secret_name="OPENAI_API_KEY",  # noqa: S106
     key_required=True,
     system_role="developer",
-    max_tokens_field="max_completion_tokens",  # noqa: S106
+    max_tokens_field="max_completion_tokens",
     native_output_schema=True,
 )
 """OpenAI's own."""

@@ -1,7 +1,7 @@
 """The chunks of a chat completions answer, one after the other, to model events: a state machine without I/O."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pydantic_core
 
@@ -15,6 +15,7 @@ from .chat_think import ThinkSplitter
 from .chat_usage import read_cost, read_usage
 from .failures import clean, from_frame
 from .fold import UNKNOWN_USAGE, Fold
+from .shapes import as_object, as_objects, is_array
 
 _FINISHES: dict[str, FinishReason] = {
     "content_filter": "content_filter",
@@ -138,7 +139,7 @@ class ChatStream:
         # A whole message counts only where no delta stands beside it: one server repeats in it what its deltas said.
         delta = choice.get("delta") if "delta" in choice else choice.get("message")
         if delta.__class__ is dict:
-            self._take_delta(delta, events)
+            self._take_delta(cast(dict[str, Any], delta), events)
         finish = choice.get("finish_reason")
         if finish and not self._finish:
             self._finish = str(finish)
@@ -150,6 +151,10 @@ class ChatStream:
             events.append(self.fail(from_frame(error, secret=self._secret)))
 
     def _take_delta(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
+        if len(delta) == 1 and self._think is None and delta.get("content").__class__ is str:
+            # What most chunks are: text and nothing else.
+            self._take_text(delta["content"], events)
+            return
         for field in self._fields:
             value = delta.get(field)
             if value:
@@ -162,9 +167,7 @@ class ChatStream:
         if content:
             if content.__class__ is str:
                 if self._think is None:
-                    self._thinking = False
-                    self._fold.text(content)
-                    events.append(TextDelta(text=content))
+                    self._take_text(content, events)
                 else:
                     self._tell(self._think.feed(content), events)
             else:
@@ -180,6 +183,12 @@ class ChatStream:
         if legacy and isinstance(legacy, dict):
             self._take_calls([{"index": 0, "function": legacy}], events)
 
+    def _take_text(self, piece: str, events: list[ModelEvent]) -> None:
+        if piece:
+            self._thinking = False
+            self._fold.text(piece)
+            events.append(TextDelta(text=piece))
+
     def _take_calls(self, fragments: Any, events: list[ModelEvent]) -> None:
         for delta in self._calls.feed(fragments):
             self._thinking = False
@@ -191,9 +200,7 @@ class ChatStream:
             if not piece:
                 continue
             if kind == "text":
-                self._thinking = False
-                self._fold.text(piece)
-                events.append(TextDelta(text=piece))
+                self._take_text(piece, events)
             else:
                 if not self._thinking:
                     self._thinking = True
@@ -202,10 +209,8 @@ class ChatStream:
                 events.append(ReasoningDelta(text=piece, index=self._block))
 
     def _take_usage(self, raw: Any, events: list[ModelEvent]) -> None:
-        if not isinstance(raw, dict):
-            return
         # Reports replace each other; a null in a later one does not erase what was known.
-        self._usage.update({key: value for key, value in raw.items() if value is not None})
+        self._usage.update({key: value for key, value in as_object(raw).items() if value is not None})
         usage = read_usage(self._usage)
         self._cost = read_cost(self._usage)
         if usage not in (self._fold.usage, UNKNOWN_USAGE):
@@ -213,19 +218,19 @@ class ChatStream:
             events.append(UsageDelta(usage=usage))
 
     def _take_side_channel(self, raw: Any, events: list[ModelEvent]) -> None:
-        if not isinstance(raw, dict):
-            return
-        self._take_usage(raw.get("usage"), events)
-        if raw.get("error") and not self.closed:
-            events.append(self.fail(from_frame(raw["error"], secret=self._secret)))
+        side = as_object(raw)
+        self._take_usage(side.get("usage"), events)
+        if side.get("error") and not self.closed:
+            events.append(self.fail(from_frame(side["error"], secret=self._secret)))
 
     def _unreadable(self, data: bytes, chunk: Any, event: str | None, last: bool) -> list[ModelEvent]:
         if event == "error" and data.strip():
             return [self.fail(from_frame(data.decode("utf-8", "replace"), secret=self._secret))]
         if last or not data.strip():
             return []
-        if isinstance(chunk, list) and chunk and isinstance(chunk[0], dict) and chunk[0].get("error"):
-            return [self.fail(from_frame(chunk[0], secret=self._secret))]
+        listed = next(iter(as_objects(chunk)), dict[str, Any]())
+        if listed.get("error"):
+            return [self.fail(from_frame(listed, secret=self._secret))]
         start = clean(data[:80].decode("utf-8", "replace"), self._secret)
         return [self.fail(_protocol(f"an event of the stream is no JSON object: {start}"))]
 
@@ -276,27 +281,24 @@ def _readable(value: Any, depth: int = 0) -> str:
         return value
     if depth > 4:
         return ""
-    if isinstance(value, list):
+    if is_array(value):
         return "".join(_readable(part, depth + 1) for part in value)
-    if isinstance(value, dict):
-        for key in ("text", "thinking", "summary", "content"):
-            if value.get(key):
-                return _readable(value[key], depth + 1)
-    return ""
+    said = as_object(value)
+    key = next((key for key in ("text", "thinking", "summary", "content") if said.get(key)), None)
+    return _readable(said[key], depth + 1) if key else ""
 
 
 def _parts(content: Any) -> list[tuple[str, str]]:
     """Return the pieces of content that is a list of parts."""
     pieces: list[tuple[str, str]] = []
-    for part in content if isinstance(content, list) else [content]:
-        if isinstance(part, str):
-            pieces.append(("text", part))
-        elif isinstance(part, dict):
-            kind = part.get("type")
-            if kind in ("thinking", "reasoning"):
-                pieces.append(("reasoning", _readable(part)))
-            elif isinstance(part.get("text"), str):
-                pieces.append(("text", part["text"]))
-            elif isinstance(part.get("refusal"), str):
-                pieces.append(("text", part["refusal"]))
+    for value in content if is_array(content) else [content]:
+        part = as_object(value)
+        if isinstance(value, str):
+            pieces.append(("text", value))
+        elif part.get("type") in ("thinking", "reasoning"):
+            pieces.append(("reasoning", _readable(part)))
+        else:
+            text = part.get("text") or part.get("refusal")
+            if isinstance(text, str):
+                pieces.append(("text", text))
     return pieces

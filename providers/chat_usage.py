@@ -6,12 +6,13 @@ from typing import Any
 
 from ..messages.usage import Cost, Usage
 from .fold import UNKNOWN_USAGE
+from .shapes import as_object, is_object
 
 
 def read_usage(raw: Mapping[str, Any]) -> Usage:
     """Return the usage in the normal form: input with what was cached, output with what was reasoning."""
-    prompt = _dict(raw.get("prompt_tokens_details"))
-    completion = _dict(raw.get("completion_tokens_details"))
+    prompt = as_object(raw.get("prompt_tokens_details"))
+    completion = as_object(raw.get("completion_tokens_details"))
     entered, left, total = (_count(raw.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
     reasoning = _first(completion.get("reasoning_tokens"), raw.get("reasoning_tokens"))
     if left is None and entered is not None and total is not None and total >= entered:
@@ -39,7 +40,7 @@ def read_usage(raw: Mapping[str, Any]) -> Usage:
 def read_cost(raw: Mapping[str, Any]) -> Cost | None:
     """Return the charge in USD where the server reports one."""
     cost = raw.get("cost")
-    if isinstance(cost, dict):
+    if is_object(cost):
         cost = cost.get("total_cost")
     if isinstance(cost, bool) or not isinstance(cost, int | float | str):
         return None
@@ -58,7 +59,3 @@ def _count(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value < float("inf") else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -11,6 +11,7 @@ import pydantic_core
 
 from ..messages.failure import Failure, FailureCode
 from .secrets import redact
+from .shapes import as_object, as_objects, is_array
 
 MAX_RETRY_AFTER = 24 * 3600.0
 """Seconds above which a wait the provider asks for is cut: nobody waits a day on purpose."""
@@ -54,25 +55,26 @@ _WORDS: Mapping[str, FailureCode] = {
 }
 
 # Sentences of providers without a telling code. Throttling is looked for first: "too many tokens, please wait" is no overflow.
-_SENTENCES: tuple[tuple[FailureCode, re.Pattern[str]], ...] = tuple(
-    (code, re.compile(pattern, re.IGNORECASE))
-    for code, pattern in (
-        ("rate_limit", r"too many (tokens|requests), please wait|rate limit (reached|exceeded)|exceeded rate limit"),
+_SENTENCES: tuple[tuple[FailureCode, str], ...] = (
+    ("rate_limit", r"too many (tokens|requests), please wait|rate limit (reached|exceeded)|exceeded rate limit"),
+    (
+        "context_overflow",
         (
-            "context_overflow",
             r"prompt is too long|exceeds the context window|context_length_exceeded|maximum context length is \d"
             r"|input token count .*exceeds the maximum|maximum prompt length is \d|reduce the length of the messages"
             r"|exceeds the available context size|greater than the context length|exceed(ed|s) (the )?max(imum)? context length"
             r"|exceeds the limit of \d|too many tokens|input tokens exceeded|total length of all messages is too long"
-            r"|exceeded model token limit",
+            r"|exceeded model token limit"
         ),
-        ("authentication", r"^(invalid|incorrect) api key|^api key not valid|^(missing|no) authentication"),
+    ),
+    ("authentication", r"^(invalid|incorrect) api key|^api key not valid|^(missing|no) authentication"),
+    (
+        "model_not_found",
         (
-            "model_not_found",
             r"^invalid model: |^model not found|^(specified|requested) model not found|is not a valid model id\W*$"
-            r"|^the (requested )?model .* (does not exist|has been deprecated)|^the supported api model names are",
+            r"|^the (requested )?model .* (does not exist|has been deprecated)|^the supported api model names are"
         ),
-    )
+    ),
 )
 
 _BY_STATUS: Mapping[int, FailureCode] = {
@@ -187,14 +189,15 @@ def _said(value: Any, depth: int = 0) -> _Said:
     """Read an error of any shape: text, object, object in an object, list of one."""
     if isinstance(value, str):
         return _Said(value)
-    if isinstance(value, list) and value and depth < 4:
-        return _said(value[0], depth + 1)
-    if not isinstance(value, dict) or depth >= 4:
+    if depth >= 4:
         return _Said()
-    outer = _own(value)
+    if is_array(value):
+        return next((_said(item, depth + 1) for item in value), _Said())
+    body = as_object(value)
+    outer = _own(body)
     for key in ("error", "detail", "errors"):
-        if value.get(key):
-            inner = _said(value[key], depth + 1)
+        if body.get(key):
+            inner = _said(body[key], depth + 1)
             return _Said(
                 inner.message or outer.message,
                 inner.words + outer.words,
@@ -206,37 +209,34 @@ def _said(value: Any, depth: int = 0) -> _Said:
 
 def _own(value: dict[str, Any]) -> _Said:
     message = next((value[key] for key in ("message", "msg") if isinstance(value.get(key), str)), "")
-    details = value.get("details")
+    details = as_objects(value.get("details"))
     kinds = [value.get(key) for key in ("code", "type", "status")]
-    wait = None
-    if isinstance(details, dict):
-        kinds.append(details.get("error_code"))
-    elif isinstance(details, list):
-        kinds += [detail.get("reason") for detail in details if isinstance(detail, dict)]
-        wait = next((_seconds(d.get("retryDelay")) for d in details if isinstance(d, dict) and "retryDelay" in d), None)
-    numbers = [value.get(key) for key in ("status_code", "raw_status_code", "status", "code")]
-    statuses = (int(n) for n in numbers if _is_status(n))
+    kinds.append(as_object(value.get("details")).get("error_code"))
+    kinds += [detail.get("reason") for detail in details]
+    numbers = [_status(value.get(key)) for key in ("status_code", "raw_status_code", "status", "code")]
     return _Said(
-        message, tuple(str(kind) for kind in kinds if kind not in (None, "", "error")), next(statuses, None), wait
+        message,
+        tuple(str(kind) for kind in kinds if kind not in (None, "", "error")),
+        next((number for number in numbers if number), None),
+        next((_seconds(detail["retryDelay"]) for detail in details if "retryDelay" in detail), None),
     )
 
 
-def _is_status(value: Any) -> bool:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    return isinstance(value, int) and 400 <= value < 600
+def _status(value: Any) -> int | None:
+    text = str(value)
+    return int(text) if len(text) == 3 and text.isascii() and text.isdigit() and "400" <= text < "600" else None
 
 
 def _code(said: _Said, status: int | None) -> FailureCode:
     # The words come first, the specific before the general: "insufficient_quota" is a 429 that no waiting helps.
-    known = [_WORDS[word.lower()] for word in said.words if word.lower() in _WORDS]
-    specific = next((code for code in known if code != "provider"), None)
-    if specific:
-        return specific
-    for code, pattern in _SENTENCES:
-        if pattern.search(said.message):
+    known: list[FailureCode] = [_WORDS[word.lower()] for word in said.words if word.lower() in _WORDS]
+    for code in known:
+        if code != "provider":
             return code
-    if status in _BY_STATUS:
+    for code, pattern in _SENTENCES:
+        if re.search(pattern, said.message, re.IGNORECASE):
+            return code
+    if status is not None and status in _BY_STATUS:
         return _BY_STATUS[status]
     if status is not None:
         return "provider" if status >= 500 else "invalid_request"

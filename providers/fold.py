@@ -17,6 +17,7 @@ from ..messages.model import (
 )
 from ..messages.transcript import AssistantMessage, FinishReason
 from ..messages.usage import Usage
+from .shapes import is_object
 
 UNKNOWN_USAGE = Usage(precision="unknown")
 """What is known of a call that reported nothing."""
@@ -57,7 +58,7 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
         value = pydantic_core.from_json(stripped, allow_inf_nan=False)
     except ValueError:
         return None
-    return value if isinstance(value, dict) else None
+    return value if is_object(value) else None
 
 
 class Fold:

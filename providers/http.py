@@ -107,10 +107,9 @@ async def converse(exchange: Exchange, decoder: Decoder) -> AsyncGenerator[Model
             await response.aclose()
     if deadline.passed and not decoder.ended:
         failure = _too_slow(exchange)
-    if failure is not None:
-        if not decoder.ended:
-            yield decoder.fail(failure)
-            return
+    if failure is not None and not decoder.ended:
+        yield decoder.fail(failure)
+        return
     for event in decoder.finish():
         yield event
 

@@ -150,6 +150,7 @@ class ScriptedModel:
                 continue
             if isinstance(part, Hang):
                 await anyio.sleep_forever()
+                return
             for event in _events_of(part):
                 if not started and not isinstance(event, Started | Completed | Failed):
                     yield Started(model=fold.model)

@@ -49,6 +49,8 @@ class SseParser:
         """
         if self._after_cr or b"\r" in read:
             read = self._with_lf(read)
+        elif self._is_one_event(read):
+            return [SseEvent(read[6:-2])]
         if b"\n" not in read:
             self._keep(read)
             return []
@@ -68,6 +70,15 @@ class SseParser:
         lines = [b"".join(self._tail), b""] if self._tail else [b""]
         self._tail = []
         return self._take(lines)
+
+    def _is_one_event(self, read: bytes) -> bool:
+        """Whether the read is one ordinary event, as it is where each event is a chunk of HTTP: the shortest path there is."""
+        return (
+            read.startswith(b"data: ")
+            and read.endswith(b"\n\n")
+            and read.count(b"\n") == 2
+            and not (self._tail or self._data or self._event)
+        )
 
     def _take(self, lines: list[bytes]) -> list[SseEvent]:
         events: list[SseEvent] = []
