@@ -85,7 +85,7 @@ class Agent:
 
     def _convert(self) -> None:
         for field in ("tools", "agents", "middleware"):
-            value = getattr(self, field)
+            value: object = getattr(self, field)
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise self._problem(field, f"a {type(value).__name__} is no list", f"Write {field}=[…]")
             object.__setattr__(self, field, tuple(cast("Sequence[Any]", value)))
@@ -95,11 +95,12 @@ class Agent:
     def _check_fields(self) -> None:
         for field in ("description", "instructions"):
             _text(getattr(self, field), f"agent {self.name}, {field}")
-        if isinstance(self.model, str):
-            if not self.model:
+        model: Any = self.model
+        if isinstance(model, str):
+            if not model:
                 raise self._problem("model", "is empty", "Name one, such as 'local:smollm2'")
-        elif not isinstance(self.model, Model):
-            problem = f"a {type(self.model).__name__} is no model"
+        elif not isinstance(model, Model):
+            problem = f"a {type(model).__name__} is no model"
             raise self._problem("model", problem, "Pass a model string, or an object with `profile` and `stream`")
         for field in ("max_turns", "max_tool_calls", "max_parallel", "max_attempts"):
             _positive(getattr(self, field), f"agent {self.name}, {field}", optional=field == "max_parallel")

@@ -73,7 +73,7 @@ class AgentSet:
         """
         state = (self._agents, self._children, self.root_key, registered())
         try:
-            data: bytes = cloudpickle.dumps(state)
+            data = pickled(state)
         except Exception as error:
             raise self._culprit(error) from error
         return data
@@ -89,10 +89,16 @@ class AgentSet:
         for agent in self._agents.values():
             for part, value in _parts(agent):
                 try:
-                    cloudpickle.dumps(value)
+                    pickled(value)
                 except Exception as reason:  # noqa: BLE001  # pickling runs anybody's code
                     return _not_picklable(f"agent {agent.name}, {part}", reason)
         return _not_picklable("the agents", error)
+
+
+def pickled(value: Any) -> bytes:
+    """Return a value as cloudpickle writes it."""
+    data: bytes = cloudpickle.dumps(value)  # pyright: ignore[reportUnknownMemberType]
+    return data
 
 
 def _parts(agent: Agent) -> list[tuple[str, Any]]:

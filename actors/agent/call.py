@@ -9,6 +9,7 @@ import anyio
 
 from ...messages.content import ToolCallBlock
 from ...messages.control import Refused
+from ...messages.errors import ToolError
 from ...messages.items import Custom
 from ...messages.result import RunResult
 from ...messages.transcript import ToolResult
@@ -36,6 +37,7 @@ class Call:
         self.scope = anyio.CancelScope()
         self.flag = CancelFlag()
         self._untie: Callable[[], None] = _nothing
+        self._mute: Callable[[], None] = _nothing
         self._timer: asyncio.TimerHandle | None = None
         self._spawned: set[anyio.Event] = set()
         self._over = False
@@ -54,7 +56,7 @@ class Call:
         self.flag, self._untie = self._state.flag.child()
         loop = asyncio.get_running_loop()
         # A tool may set its own flag, from its thread.
-        self.flag.on_cancel(lambda: loop.call_soon_threadsafe(self.scope.cancel))
+        self._mute = self.flag.on_cancel(lambda: loop.call_soon_threadsafe(self.scope.cancel))
         if self._state.flag.is_cancelled():
             self.scope.cancel()
         if timeout is not None:
@@ -65,12 +67,13 @@ class Call:
         if self._timer is not None:
             self._timer.cancel()
         self._untie()
+        self._over = True
         if self._spawned:
             self.flag.cancel("the tool call that started it has ended")
             with anyio.CancelScope(shield=True):
                 for event in tuple(self._spawned):
                     await event.wait()
-        self._over = True
+        self._mute()
 
     def _expire(self) -> None:
         self.timed_out = True
@@ -103,6 +106,8 @@ class Call:
 
     async def spawn(self, agent: Agent | str, value: Any) -> RunResult:
         """Run a sub-agent for the tool."""
+        if self._over:
+            raise ToolError("the tool call has ended, it can't start runs any more")
         name = agent if isinstance(agent, str) else agent.name
         key = self._state.agents.child_key(self._state.key, name)
         ended = anyio.Event()

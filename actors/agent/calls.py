@@ -122,6 +122,8 @@ class Calls:
             call = self._waiting.popleft() if self._waiting and not stopped else None
 
     async def _execute(self, call: Call) -> None:
+        if self._state.stop is not None:
+            return
         result: ToolResult | None = None
         self._state.accounts.add_tool_calls(1)
         call.begin(self._timeout(call))

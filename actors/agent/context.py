@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -142,7 +142,7 @@ class ToolContext:
         await self._services.cancel_run(run_id, reason)
 
     @contextmanager
-    def in_thread(self) -> Iterator[None]:
+    def in_thread(self) -> Generator[None]:
         """Count the current thread as working for the run."""
         token = object()
         self._services.threads.add(token)

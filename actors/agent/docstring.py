@@ -24,7 +24,7 @@ class Docstring:
         starts = [index for index, line in enumerate(lines) if _SECTION.match(line)]
         end = starts[0] if starts else len(lines)
         arguments: dict[str, str] = {}
-        for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+        for start, stop in zip(starts, [*starts[1:], len(lines)], strict=False):
             if lines[start].startswith("Arg"):
                 arguments = _arguments(lines[start + 1 : stop])
         return cls("\n".join(lines[:end]).strip(), arguments)
@@ -37,7 +37,7 @@ def _arguments(lines: list[str]) -> dict[str, str]:
     for line in body:
         match = _ARGUMENT.match(line)
         if match:
-            name = match[1]
+            name = str(match[1])
             found[name] = match[2].strip()
         elif name is not None and line.strip():
             found[name] = f"{found[name]} {line.strip()}".strip()

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from ...messages.errors import LimitExceededError, ProviderError, RuntreeError
+from ...messages.errors import LimitExceededError, ProviderError, RunError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.items import (
     AssistantMessageItem,
@@ -30,6 +30,7 @@ from ...providers.registry import resolve
 from .agent import Agent
 from .agent_set import AgentSet
 from .calls import Calls
+from .cancel_flag import CancelFlag
 from .output import input_text
 from .ports import RunHost
 from .signature import InvalidArgumentsError
@@ -68,11 +69,16 @@ class AgentRun:
 
         To be called from the thread of the run's event loop.
         """
-        self._stop(Stop("cancelled", Failure(code="cancelled", message=reason), below_too=True))
+        self._stop(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=True))
 
     def interrupt(self, error: RuntreeError) -> None:
         """Make the run, and what is below it, end; the run as failed with this error."""
-        self._stop(Stop("failed", failure_of(error), below_too=False))
+        self._stop(Stop("failed", failure_of(error), error, below_too=False))
+
+    @property
+    def flag(self) -> CancelFlag:
+        """The flag that tools see; setting it alone does not stop the run."""
+        return self._state.flag
 
     @property
     def left_threads(self) -> bool:
@@ -90,9 +96,7 @@ class AgentRun:
         name = model if isinstance(model, str) else model.profile.model
         state.emit(RunStarted, agent=state.agent.name, model=name, call_id=self._call_id, tags=dict(state.context.tags))
         result, error = await self._outcome()
-        with anyio.CancelScope(shield=True):
-            result = await self._last_words(result, error)
-            totals = await self._totals()
+        result, totals = await self._last_words(result, error)
         self._end(result, totals, time.perf_counter() - began)
         if isinstance(error, asyncio.CancelledError):
             raise error
@@ -217,24 +221,28 @@ class AgentRun:
                 state.messages.append(ToolMessage(results=results))
         await anyio.lowlevel.checkpoint_if_cancelled()
 
-    async def _last_words(self, result: RunResult, error: BaseException | None) -> RunResult:
-        hooks = self._state.hooks
-        with anyio.move_on_after(_LAST_WORDS):
-            if result.status == "failed":
-                await hooks.on_error(error or RuntreeError(result.error.message if result.error else "failed"))
-            try:
-                await hooks.after_run(result)
-            except RuntreeError as problem:
-                if result.status == "completed":
-                    result = self._result("failed", failure=failure_of(problem))
-                    await hooks.on_error(problem)
-        return result
-
-    async def _totals(self) -> Totals:
+    async def _last_words(self, result: RunResult, error: BaseException | None) -> tuple[RunResult, Totals]:
         accounts = self._state.accounts
-        with anyio.move_on_after(_LAST_WORDS):
-            return await accounts.report(self._state.host)
-        return accounts.local_totals()
+        with anyio.move_on_after(_LAST_WORDS, shield=True):
+            result = await self._tell_hooks(result, error)
+        totals: Totals | None = None
+        with anyio.move_on_after(_LAST_WORDS, shield=True):
+            totals = await accounts.report(self._state.host)
+        return result, totals or accounts.local_totals()
+
+    async def _tell_hooks(self, result: RunResult, error: BaseException | None) -> RunResult:
+        hooks = self._state.hooks
+        if result.status == "failed":
+            cause = self._state.stop.error if self._state.stop is not None else error
+            if cause is not None:
+                await hooks.on_error(cause)
+        try:
+            await hooks.after_run(result)
+        except RuntreeError as problem:
+            if result.status == "completed":
+                result = self._result("failed", failure=failure_of(problem))
+                await hooks.on_error(problem)
+        return result
 
     def _end(self, result: RunResult, totals: Totals, duration: float) -> None:
         fields: dict[str, Any] = {**dict(totals), "duration": duration}

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 
+from ...messages.errors import RuntreeError
 from ...messages.failure import Failure
 from ...messages.model import (
     Completed,
@@ -31,6 +32,7 @@ class ModelCalls:
         self._model = model
         self._scope = scope
         self._streams: list[Any] = []
+        self.timeout = 0.0
 
     def events(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Send the request; the last event is `Completed` or `Failed`."""
@@ -49,6 +51,7 @@ class ModelCalls:
             yield Failed(error=refusal)
             return
         if request.timeout is not None:
+            self.timeout = request.timeout
             self._scope.deadline = anyio.current_time() + _stretched(request.timeout)
         call = _Call(self._state, self._model, request)
         stream: AsyncIterator[ModelEvent] | None = None
@@ -69,13 +72,14 @@ class ModelCalls:
             else:
                 call.end = Failed(error=broken_off())
         except Exception as error:  # noqa: BLE001  # a model may be anybody's code; its error ends the call, not the process
-            call.end = Failed(error=failure_of(error))
+            failure = failure_of(error)
+            own = isinstance(error, RuntreeError)
+            call.end = Failed(error=failure if own else failure.model_copy(update={"code": "provider"}))
         finally:
             self._scope.deadline = math.inf
             await close(stream)
             call.settle()
-        if call.end is not None:
-            yield call.end
+        yield call.end
 
     async def _refusal(self) -> Failure | None:
         limits = self._state.host.limits

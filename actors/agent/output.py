@@ -1,8 +1,8 @@
 """What goes in and what comes out of an agent, where that is not plain text."""
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final, cast
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from ...messages.errors import AgentDefinitionError, ConfigurationError, RuntreeError
@@ -21,7 +21,7 @@ _WRAPPED = "value"
 class OutputInvalidError(RuntreeError):
     """The model did not give an answer of the output type."""
 
-    code: FailureCode = "output_invalid"  # type: ignore[misc]
+    code: ClassVar[FailureCode] = "output_invalid"
 
     def __init__(self, problem: str, tries: int) -> None:
         super().__init__(problem, tries)
@@ -82,9 +82,10 @@ class OutputPlan:
         """Return the output that a JSON value holds; raises as `accept_text` does."""
         try:
             if self._wrapped:
-                if not isinstance(value, dict) or _WRAPPED not in value:
+                fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+                if _WRAPPED not in fields:
                     raise self._rejected(f"{_WRAPPED}: Field required")
-                value = value[_WRAPPED]
+                value = fields[_WRAPPED]
             # From JSON, where for instance dates are text, as the schema says.
             return self._dump(self._adapter.validate_json(to_json(value)))
         except ValidationError as error:
@@ -118,6 +119,9 @@ def input_text(agent: Agent, value: Any) -> str:
         problem = f"a {type(value).__name__} is no text"
         raise ConfigurationError(f"input of agent {agent.name}", problem, "Pass a str, or set the agent's input_type")
     adapter = _adapter(agent, "input_type")
+    if isinstance(value, BaseModel):
+        # A class of the driver's script is another class here.
+        value = value.model_dump(mode="json", by_alias=True)
     try:
         return adapter.dump_json(adapter.validate_python(value)).decode()
     except ValidationError as error:

@@ -29,6 +29,8 @@ class Stop:
     """What it ends as."""
     failure: Failure
     """Why."""
+    error: RuntreeError
+    """The same as hooks get it."""
     below_too: bool
     """Whether everything below the run was told by the one who stopped it."""
 
@@ -88,8 +90,6 @@ class RunState:
 
 def failure_of(error: BaseException) -> Failure:
     """Return an exception as a value without secrets."""
-    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType]
-        return failure_of(error.exceptions[0])  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
     if isinstance(error, RuntreeError):
         failure = error.failure()
         return failure.model_copy(update={"message": redact(failure.message)})

@@ -126,10 +126,11 @@ class Children:
                     return admission
                 on_admitted(request.run_id)
                 result = await self._run_admitted(admission, key, value, flag)
+                self._state.accounts.add_child(result)
+                return result
             except Exception as error:  # noqa: BLE001  # a child that can't be run is an answer to its parent
                 return RunResult(run_id=request.run_id, status="failed", error=failure_of(error))
-        self._state.accounts.add_child(result)
-        return result
+        raise AssertionError("a shield swallows nothing")
 
     async def _admit(self, request: ChildRequest) -> Admission:
         """Return the answer for one child; requests made at the same time go out as one."""

@@ -1,7 +1,7 @@
 """From what a tool returned to what the model reads."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import to_json
 
@@ -20,8 +20,10 @@ def render(value: Any, max_output: int) -> tuple[ContentBlock, ...]:
     """
     if isinstance(value, BLOCK_TYPES):
         value = (value,)
-    if isinstance(value, (list, tuple)) and value and all(isinstance(block, BLOCK_TYPES) for block in value):
-        return _cut_blocks(value, max_output)
+    if isinstance(value, list | tuple):
+        blocks = cast("Sequence[Any]", value)
+        if blocks and all(isinstance(block, BLOCK_TYPES) for block in blocks):
+            return _cut_blocks(blocks, max_output)
     text = value if isinstance(value, str) else _as_json(value)
     return (TextBlock(text=cut(text, max_output)),)
 

@@ -59,18 +59,17 @@ class Turn:
         return response
 
     async def _stream(self, request: ModelRequest) -> ModelResponse:
-        with anyio.CancelScope() as scope:
-            calls = ModelCalls(self._state, self._model, scope)
+        scope = anyio.CancelScope()
+        calls = ModelCalls(self._state, self._model, scope)
+        with scope:
             stream = self._state.hooks.model(calls.events)(request)
             try:
                 return await self._read(stream)
             finally:
                 await close(stream)
                 await calls.close()
-        error = Failure(
-            code="timeout", message=f"the model call took longer than {request.timeout:g} seconds", retryable=True
-        )
-        raise ProviderTimeoutError(error)
+        text = f"the model call took longer than {calls.timeout:g} seconds (model_call_timeout)"
+        raise ProviderTimeoutError(Failure(code="timeout", message=text, retryable=True))
 
     async def _read(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
         # This loop runs once for every token: no task switch, no item object, no hook unless there is one.
