@@ -15,4 +15,6 @@ def open_runtime(namespace: str, address: str | None, *, start_ray: bool = True)
     """Return a Runtime to be entered; without `start_ray` it raises `AddressError` where no cluster runs."""
     from ..actors.runtime import Runtime
 
-    return Runtime(address=address, namespace=namespace, start_ray=start_ray, ray_options=_QUIET)
+    # Who only looks or cancels starts no run, and needs no warm process.
+    warm = 2 if start_ray else 0
+    return Runtime(address, namespace, start_ray=start_ray, warm=warm, ray_options=_QUIET)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -34,7 +34,7 @@ class LiveView:
         self._live = Live(console=console, auto_refresh=False, transient=False, redirect_stdout=False)
         self._drawing: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "LiveView":
+    async def __aenter__(self) -> Self:
         self._live.start()
         self._drawing = asyncio.create_task(self._draw())
         return self
@@ -93,20 +93,21 @@ def _table(rows: list[Row], width: int) -> list[Text]:
         [tokens_text(row.totals.usage) if row.totals else "" for row in rows],
         [money_text(row.totals.cost) if row.totals else "" for row in rows],
     ]
-    widths = [max(map(cell_len, column), default=0) for column in (names, *columns)]
+    widths = [max(map(cell_len, column), default=0) for column in columns]
+    name_width = max(map(cell_len, names), default=0)
     # On a narrow terminal the ids go first, then the tools, then the figures; what a run says stays longest.
-    first = 0
-    while first < len(columns) and sum(widths[:1] + widths[1 + first :]) + 2 * len(widths) + _LEAST_TEXT > width:
-        first += 1
+    shown = [number for number, column_width in enumerate(widths) if column_width]
+    while shown and name_width + sum(widths[number] + 2 for number in shown) + 2 + _LEAST_TEXT > width:
+        shown.pop(0)
     lines: list[Text] = []
     for index, row in enumerate(rows):
         symbol, colour = _SYMBOLS[row.state]
         line = Text("  " * row.depth, no_wrap=True)
         line.append(symbol + " ", style=colour)
-        line.append(_padded(names[index], widths[0])[2 * row.depth + 2 :], style="bold")
-        for number in range(first, len(columns)):
+        line.append(_padded(names[index], name_width)[2 * row.depth + 2 :], style="bold")
+        for number in shown:
             cell = columns[number][index]
-            space = " " * (widths[1 + number] - cell_len(cell))
+            space = " " * (widths[number] - cell_len(cell))
             line.append("  " + (space + cell if number >= 2 else cell + space), style=_style(number, cell))
         line.append("  ")
         said = _said(row)

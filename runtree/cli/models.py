@@ -1,11 +1,8 @@
 """`runtree models`: weights of models that run on this machine."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 app = typer.Typer(
     help="Weights of models that run on this machine.",
@@ -30,21 +27,6 @@ def list_models() -> None:
 def pull(name: Annotated[str, typer.Argument(metavar="NAME", help="The model, such as smollm2.")]) -> None:
     """Fetch the weights of a model into the cache of this machine."""
     from ..providers.local import weights
-    from .output import write
+    from .output import notice, write
 
-    def show(done: int, total: int) -> None:
-        bar.update(task, completed=done, total=total or None)
-
-    with _progress() as bar:
-        task = bar.add_task(f"{name}", total=None)
-        path = weights.pull(name, show)
-    write(str(path))
-
-
-def _progress() -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    write(str(weights.pull(name, on_progress=notice)))

@@ -1,6 +1,7 @@
 """A stream as lines, for pipes and logs: readable ones, or one JSON object for each item."""
 
 from collections.abc import Callable, Iterator
+from typing import Self
 
 from ..messages.items import (
     AssistantMessageItem,
@@ -28,7 +29,7 @@ class JsonView:
     def __init__(self, write: Write) -> None:
         self._write = write
 
-    async def __aenter__(self) -> "JsonView":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -47,7 +48,7 @@ class PlainView:
         self._agents: dict[str, str] = {}
         self._texts: dict[str, str] = {}
 
-    async def __aenter__(self) -> "PlainView":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..messages.errors import RunCancelledError, RunFailedError
 from ..messages.limits import Limits
 from ..messages.result import RunResult
 from .connection import NAMESPACE, open_runtime
@@ -50,7 +49,7 @@ class Session:
                 try:
                     async with make_view(kind) as view:
                         await self._follow(handle, view, interrupts)
-                    result = await _result_of(handle)
+                    result = await handle.outcome()
                     _conclude(result, time.monotonic() - begin, on_stdout=kind != "json")
                 except BrokenPipeError:
                     # Who read the output is gone; what is still written must not raise again.
@@ -78,15 +77,9 @@ async def _show_all(handle: "RunHandle", view: View) -> None:
         view.show(item)
 
 
-async def _result_of(handle: "RunHandle") -> RunResult:
-    try:
-        return await handle.result()
-    except (RunFailedError, RunCancelledError) as ended:
-        error(ended)
-        return ended.result
-
-
 def _conclude(result: RunResult, seconds: float, *, on_stdout: bool) -> None:
+    if result.error is not None:
+        error(result.error.message)
     totals = totals_text(max(len(result.runs), 1), result.total_usage, result.total_cost, seconds)
     if not on_stdout:
         notice(totals)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-import cloudpickle
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from ..messages.errors import TargetError
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from ..messages.items import StreamItem
 from .output import write
@@ -15,7 +15,7 @@ ViewKind = Literal["live", "plain", "json"]
 class View(Protocol):
     """Shows a stream while it is entered."""
 
-    async def __aenter__(self) -> object:
+    async def __aenter__(self) -> Self:
         """Begin to show."""
         ...
 
