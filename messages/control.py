@@ -231,6 +231,8 @@ class KillOrder(Value):
     """Name of the actor."""
     lease: int
     """The withdrawn lease."""
+    run_id: str
+    """The run that held it."""
 
 
 class RetireOrder(Value):

@@ -1,0 +1,72 @@
+"""How a driver gets at Ray: a cluster that is named, one that runs, or one of its own."""
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+
+import ray
+from ray._private import services  # the only place that knows which cluster `ray start` left on this machine
+
+from ..messages.errors import AddressError
+
+_QUIET: Final[Mapping[str, Any]] = {"include_dashboard": False, "log_to_driver": False}
+_STARTING: Final = frozenset({"num_cpus", "num_gpus", "resources", "object_store_memory", "include_dashboard"})
+"""Arguments of `ray.init` that only make sense for a Ray that is being started."""
+
+_PROBE_SECONDS: Final = 5.0
+
+
+def connect(address: str | None, namespace: str, options: Mapping[str, Any], *, start: bool) -> bool:
+    """Join Ray, or start it on this machine. Blocks for some seconds if it has to be started; call it from the main thread.
+
+    Args:
+        address: `None`: what `RAY_ADDRESS` says, else a cluster that runs on this machine, else a new one. `"local"`: always a new one.
+        namespace: Ray namespace of the job.
+        options: Further arguments of `ray.init`.
+        start: Whether a new one may be started.
+
+    Returns:
+        Whether this process has to shut Ray down.
+
+    Raises:
+        AddressError: The address is a Ray Client's, nothing answers there, or there is nothing to join.
+    """
+    target = address or os.environ.get("RAY_ADDRESS") or None
+    if target is not None and target.startswith("ray://"):
+        raise AddressError(
+            f"address {target!r}",
+            "Ray Client can't carry the streams of a run tree",
+            "Run the driver on the cluster: `ray job submit --working-dir . -- python driver.py`",
+        )
+    if ray.is_initialized():
+        return False
+    if target in (None, "auto"):
+        running = services.find_bootstrap_address(None)
+        if running is not None and _answers(running):
+            return _join(running, namespace, options)
+        if not start or target == "auto":
+            raise AddressError("address", "no Ray is running on this machine", "Start one with `ray start --head`")
+    elif target != "local":
+        if not _answers(target):
+            fix = "Check that the head runs there (`ray status`), or leave the address out to use this machine"
+            raise AddressError(f"address {target!r}", "no Ray answers there", fix)
+        return _join(target, namespace, options)
+    ray.init(address="local", namespace=namespace, **{**_QUIET, **options})
+    return True
+
+
+def _join(address: str, namespace: str, options: Mapping[str, Any]) -> bool:
+    fitting = {name: value for name, value in options.items() if name not in _STARTING}
+    ray.init(address=address, namespace=namespace, **{"log_to_driver": False, **fitting})
+    return False
+
+
+def _answers(address: str) -> bool:
+    """Return whether something listens there. Ray itself waits for minutes at a dead address, such as one a killed head left behind."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_PROBE_SECONDS):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,175 @@
+"""A run's surroundings inside a RunActor: its emitter, its accounts, its children."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import cloudpickle
+
+from ..messages.control import (
+    Admission,
+    AdmitRequest,
+    Admitted,
+    CancelRequest,
+    ChargeReply,
+    ChargeRequest,
+    ChildRequest,
+    RunReport,
+)
+from ..messages.items import Item, Stamp
+from ..messages.limits import Limits
+from ..messages.result import RunResult
+from ..messages.usage import Cost, Totals, Usage
+from .agent import AgentSet
+from .jobs import RunJob
+from .run_call import QueueClients, RunCaller, StartActor
+from .stream.emitter import Emitter
+from .supervisor_client import SupervisorClient
+
+
+class RunActorHost:
+    """The ports of `AgentRun`, on Ray. It belongs to the run's event loop."""
+
+    def __init__(self, job: RunJob, supervisor: SupervisorClient, start_actor: StartActor) -> None:
+        self._job = job
+        self._admitted = job.admitted
+        self._supervisor = supervisor
+        self._queues = QueueClients(supervisor.namespace)
+        self._caller = RunCaller(supervisor, self._queues, start_actor)
+        lane = self._admitted.lane
+        self._emitter = Emitter(self.stamp, self._queues[lane.queue], lane.lane)
+        self._numbers = itertools.count(1)
+        self._admitting = asyncio.Lock()
+        self._lane = lane
+        self._call_ids: dict[str, str | None] = {}
+        self.agents: AgentSet | None = None
+        """The agents of the tree, once they are loaded."""
+        self._deadline_timer = self._thin_at_deadline()
+
+    # The run's identity
+
+    @property
+    def stamp(self) -> Stamp:
+        """See `RunHost`."""
+        return self._admitted.stamp
+
+    @property
+    def limits(self) -> Limits:
+        """See `RunHost`."""
+        return self._admitted.limits
+
+    @property
+    def deadline(self) -> float | None:
+        """See `RunHost`."""
+        return self._admitted.deadline
+
+    # Emitting
+
+    def emit(self, item_type: type[Item], **fields: Any) -> None:
+        """See `Emitting`."""
+        self._emitter.emit(item_type, **fields)
+
+    def emit_delta(self, kind: str, **fields: Any) -> None:
+        """See `Emitting`."""
+        self._emitter.emit_delta(kind, **fields)
+
+    async def ready(self) -> None:
+        """See `Emitting`."""
+        await self._emitter.ready()
+
+    @property
+    def next_seq(self) -> int:
+        """See `Emitting`."""
+        return self._emitter.next_seq
+
+    def thin(self) -> None:
+        """Stop waiting for a slow reader: the run is over."""
+        self._emitter.thin()
+
+    async def settle(self) -> None:
+        """Return when the parent's lane has accepted everything."""
+        await self._emitter.flush()
+        if self._lane.queue != self._admitted.lane.queue:
+            await self._queues[self._lane.queue].settled(self._lane.lane)
+
+    # Accounting
+
+    async def begin(self) -> str | None:
+        """Tell the supervisor that the run begins; returns the reason if it is cancelled already."""
+        return await self._supervisor.begin(self.stamp.run_id, self.stamp.attempt)
+
+    async def charge(self, *, model_calls: int = 0, tool_calls: int = 0) -> ChargeReply:
+        """See `Accounting`."""
+        return await self._supervisor.charge(
+            ChargeRequest(**self._numbered(), model_calls=model_calls, tool_calls=tool_calls)
+        )
+
+    async def report(self, usage: Usage, cost: Cost) -> Totals:
+        """See `Accounting`."""
+        return await self._supervisor.report(RunReport(**self.report_fields(usage, cost)))
+
+    def report_fields(self, usage: Usage, cost: Cost) -> dict[str, Any]:
+        """Return the next numbered snapshot of the accounts."""
+        return {**self._numbered(), "usage": usage, "cost": cost}
+
+    # Spawning
+
+    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[Admission]:
+        """See `Spawning`. The first one gives the run a lane of its own, through which its items go from then on."""
+        self._call_ids.update({child.run_id: child.call_id for child in children})
+        async with self._admitting:
+            reply = await self._supervisor.admit(
+                AdmitRequest(
+                    driver_id=self._job.tree.driver_id,
+                    parent_run_id=self.stamp.run_id,
+                    attempt=self.stamp.attempt,
+                    number=next(self._numbers),
+                    children=tuple(children),
+                )
+            )
+            if reply.own_lane is not None and reply.own_lane != self._lane:
+                queue = self._queues[reply.own_lane.queue]
+                await queue.open(
+                    reply.own_lane.lane, self.stamp.root_run_id, self._job.tree.bounds, self._admitted.lane
+                )
+                await self._emitter.switch(queue, reply.own_lane.lane)
+                self._lane = reply.own_lane
+        return reply.admissions
+
+    async def run_child(self, admitted: Admitted, agent_key: str, value: Any) -> RunResult:
+        """See `Spawning`."""
+        job = RunJob(
+            tree=self._job.tree,
+            admitted=admitted,
+            agent_key=agent_key,
+            value=cloudpickle.dumps(value),
+            call_id=self._call_ids.pop(admitted.stamp.run_id, None),
+        )
+        resources = None if self.agents is None else self.agents.agent(agent_key).resources
+        with anyio.CancelScope(shield=True):
+            result = await self._caller.run(job, resources)
+        return result
+
+    async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
+        """See `Spawning`."""
+        request = CancelRequest(run_id=run_id, reason=reason, caller_run_id=self.stamp.run_id)
+        if grace is not None:
+            request = request.model_copy(update={"grace": grace})
+        await self._supervisor.cancel(request)
+
+    async def aclose(self) -> None:
+        """Free what the host holds."""
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        await self._emitter.aclose()
+
+    def _numbered(self) -> dict[str, Any]:
+        return {"run_id": self.stamp.run_id, "attempt": self.stamp.attempt, "number": next(self._numbers)}
+
+    def _thin_at_deadline(self) -> asyncio.TimerHandle | None:
+        if self.deadline is None:
+            return None
+        return asyncio.get_running_loop().call_later(max(0.0, self.deadline - time.time()), self._emitter.thin)

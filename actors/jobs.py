@@ -1,0 +1,70 @@
+"""What a run actor is sent, and what it sends back."""
+
+from dataclasses import dataclass, field
+
+from ..messages.control import Admitted
+from .stream.lanes import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class TreeContext:
+    """What all runs of a tree share. It goes down the tree as an argument of calls and is kept in memory only."""
+
+    driver_id: str
+    """The driver of the tree."""
+    namespace: str
+    """Ray namespace of all names."""
+    version: str
+    """Version of the driver's runtree."""
+    agents: bytes = field(repr=False)
+    """The pickled `AgentSet`."""
+    deps: bytes = field(repr=False)
+    """The pickled dependencies."""
+    secrets: dict[str, str] = field(repr=False)
+    """Keys of the models, by name."""
+    bounds: Bounds
+    """Size and flow of new lanes."""
+    schedule_timeout: float
+    """Seconds until an actor that could not be placed counts as refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    """One run."""
+
+    tree: TreeContext
+    """What its tree shares."""
+    admitted: Admitted
+    """Lineage, lane and bounds, as the supervisor decided."""
+    agent_key: str
+    """Which agent of the set."""
+    value: bytes = field(repr=False)
+    """The pickled input."""
+    messages: str = field(default="[]", repr=False)
+    """A conversation to continue, as JSON."""
+    call_id: str | None = None
+    """The parent's call it answers."""
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+    """What the caller attached."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The end of a run's call."""
+
+    result: str = field(repr=False)
+    """The `RunResult` as JSON."""
+    reusable: bool
+    """Whether the actor may take another run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """Which process an actor is."""
+
+    version: str
+    """Version of runtree it runs."""
+    pid: int
+    """Process id."""
+    node_id: str
+    """Ray's id of its node."""

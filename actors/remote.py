@@ -1,0 +1,138 @@
+"""The border to Ray: how actors are made, found, called and ended, and what their errors mean here.
+
+Every error that Ray raises for a call is turned into one of ours in `answer`; nothing else in the package catches Ray's exceptions.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, TypeVar
+
+import ray
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    OwnerDiedError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskCancelledError,
+)
+
+from ..messages.errors import RuntimeUnavailableError, RuntreeError
+
+Handle: TypeAlias = Any
+"""A reference to an actor (`ray.actor.ActorHandle`, whose methods no checker can see); whoever holds one keeps the actor alive."""
+
+MIB: Final = 1024 * 1024
+
+CALL_TIMEOUT: Final = 30.0
+"""Seconds for a call that is answered at once; a longer silence means that the other side hangs."""
+
+_Answer = TypeVar("_Answer")
+
+
+class ActorGoneError(RuntimeUnavailableError):
+    """The process of an actor is gone; what it was asked will never be answered."""
+
+
+class UnreachableError(RuntimeUnavailableError):
+    """An actor does not answer at the moment; the call may be repeated."""
+
+
+async def answer(ref: Awaitable[_Answer], part: str, timeout: float | None = CALL_TIMEOUT) -> _Answer:
+    """Wait for the answer of a remote call.
+
+    Args:
+        ref: What the call returned.
+        part: The actor's role, for errors.
+        timeout: Seconds; `None` for a run, whose end is watched by other means.
+
+    Raises:
+        ActorGoneError: The actor is dead.
+        UnreachableError: It does not answer in time.
+        RuntimeUnavailableError: Ray failed.
+        RuntreeError: What the method itself raised.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            return await ref
+    except TimeoutError:
+        raise UnreachableError(
+            part, f"no answer within {timeout:g} s", "Look at `ray status` and the node's load"
+        ) from None
+    except RayError as error:
+        raise translated(error, part) from None
+
+
+def translated(error: RayError, part: str) -> Exception:
+    """Return what an exception of Ray means: the method's own error, a dead actor, or an unavailable part."""
+    if isinstance(error, RayTaskError):
+        cause = error.cause
+        if isinstance(cause, RuntreeError):
+            return cause
+        return RuntimeUnavailableError(
+            part, f"it raised {type(cause).__name__}: {cause}", "Please report this as a bug"
+        )
+    if isinstance(error, ActorUnavailableError | GetTimeoutError):
+        return UnreachableError(part, "it is out of reach for the moment", "Try again")
+    if isinstance(error, ActorDiedError | RayActorError | OwnerDiedError | TaskCancelledError):
+        return ActorGoneError(
+            part, _first_line(error), "It was killed, ran out of memory, or its node or driver is gone"
+        )
+    return RuntimeUnavailableError(part, f"{type(error).__name__}: {_first_line(error)}", "Look at Ray's logs")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+@lru_cache(maxsize=256)
+def _remote_class(cls: type, groups: tuple[tuple[str, int], ...], concurrency: int) -> Any:
+    # Ray's stubs know the keyword arguments of tasks only.
+    decorate: Any = ray.remote
+    return decorate(max_concurrency=concurrency, concurrency_groups=dict(groups))(cls)
+
+
+def create(cls: type, *args: Any, groups: Mapping[str, int], concurrency: int = 1000, **options: Any) -> Handle:
+    """Start an actor.
+
+    Args:
+        cls: A plain class; Ray pickles it by reference, so every node must have the package.
+        args: For its constructor.
+        groups: Slots of its concurrency groups, by name.
+        concurrency: Slots of its default group.
+        options: Ray's actor options.
+    """
+    remote_class = _remote_class(cls, tuple(sorted(groups.items())), concurrency)
+    handle: Handle = remote_class.options(**options).remote(*args)
+    return handle
+
+
+async def find(name: str, namespace: str, part: str) -> Handle:
+    """Return the actor of a name.
+
+    Raises:
+        ActorGoneError: There is none.
+    """
+    try:
+        handle: Handle = await asyncio.to_thread(ray.get_actor, name, namespace)
+    except ValueError:
+        raise ActorGoneError(part, f"there is no actor {name!r} in namespace {namespace!r}", "It has ended") from None
+    return handle
+
+
+def kill(handle: Handle) -> None:
+    """End an actor's process now; harmless for one that is gone."""
+    ray.kill(handle, no_restart=True)
+
+
+async def kill_by_name(name: str, namespace: str) -> None:
+    """End an actor's process now; harmless for one that is gone."""
+    try:
+        handle = await find(name, namespace, "actor")
+    except ActorGoneError:
+        return
+    await asyncio.to_thread(kill, handle)

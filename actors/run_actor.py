@@ -1,0 +1,168 @@
+"""The RunActor: one process that executes one run at a time, and another after it.
+
+The default group has the run's event loop; `control` has one of its own, where the long-poll for flags is kept open, so that a flag is seen also
+while the run's loop is blocked.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import cloudpickle
+import ray
+from pydantic import TypeAdapter
+
+from ..messages.control import CancelOrder, EndReport, Order
+from ..messages.errors import InternalError, RuntreeError, VersionMismatchError
+from ..messages.failure import Failure
+from ..messages.items import RunFailed
+from ..messages.result import RunResult
+from ..messages.transcript import Message
+from ..messages.version import VERSION
+from ..providers import secrets
+from .agent import AgentRun, AgentSet
+from .host import RunActorHost
+from .jobs import ProcessInfo, RunEnd, RunJob
+from .remote import Handle, create
+from .supervisor_client import SupervisorClient
+
+GROUPS: Final = {"control": 8}
+
+
+def start_run_actor(name: str, namespace: str, resources: Mapping[str, float]) -> Handle:
+    """Start a RunActor; it belongs to the process that calls this, and dies with it."""
+    asked = dict(resources)
+    return create(
+        RunActor,
+        name,
+        namespace,
+        groups=GROUPS,
+        name=name,
+        namespace=namespace,
+        num_cpus=asked.pop("num_cpus", 0),
+        num_gpus=asked.pop("num_gpus", 0),
+        memory=asked.pop("memory", None),
+        resources=asked or None,
+    )
+
+
+_MESSAGES: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
+
+
+class RunActor:
+    """The actor."""
+
+    def __init__(self, name: str, namespace: str) -> None:
+        self._name = name
+        self._namespace = namespace
+        self._supervisor: SupervisorClient | None = None
+        self._poll: asyncio.Task[None] | None = None
+        self._live: dict[str, _LiveRun] = {}
+
+    @ray.method(concurrency_group="control")
+    async def start(self) -> ProcessInfo:
+        """Open the long-poll; tells which process this is."""
+        if self._poll is None:
+            supervisor = await SupervisorClient.known(self._namespace)
+            self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey))
+        node_id = ray.get_runtime_context().get_node_id()
+        return ProcessInfo(VERSION, os.getpid(), node_id)
+
+    async def run(self, job: RunJob) -> RunEnd:
+        """Execute a run to its end.
+
+        Returns only after its terminal item was accepted by its parent's lane.
+
+        Raises:
+            VersionMismatchError: The driver runs another version of runtree.
+        """
+        if job.tree.version != VERSION:
+            fix = "Install the same version on every node"
+            raise VersionMismatchError(f"node {os.uname().nodename}", job.tree.version, VERSION, fix)
+        if self._supervisor is None:
+            self._supervisor = await SupervisorClient.known(self._namespace)
+        stamp = job.admitted.stamp
+        host = RunActorHost(job, self._supervisor, start_run_actor)
+        live = self._live[stamp.run_id] = _LiveRun(host, asyncio.get_running_loop())
+        try:
+            result, reusable = await self._execute(job, host, live)
+            await host.settle()
+            await self._supervisor.end(
+                EndReport(
+                    **host.report_fields(result.usage, result.cost),
+                    status=result.status,
+                    error=result.error,
+                    reusable=reusable,
+                )
+            )
+        finally:
+            del self._live[stamp.run_id]
+            await host.aclose()
+        return RunEnd(result.to_json(), reusable)
+
+    async def _execute(self, job: RunJob, host: RunActorHost, live: "_LiveRun") -> tuple[RunResult, bool]:
+        stamp = job.admitted.stamp
+        try:
+            secrets.provide(job.tree.secrets)
+            agents = host.agents = AgentSet.load(job.tree.agents)
+            run = AgentRun(
+                agents.agent(job.agent_key),
+                host,
+                agents=agents,
+                key=job.agent_key,
+                value=cloudpickle.loads(job.value),
+                messages=_MESSAGES.validate_json(job.messages),
+                deps=cloudpickle.loads(job.tree.deps),
+                call_id=job.call_id,
+                tags=job.tags,
+            )
+        except Exception as error:  # noqa: BLE001 - unpickling runs any user code, and whatever it raises is the run's failure
+            failure = _load_failure(error)
+            host.emit(RunFailed, error=failure)
+            return RunResult(run_id=stamp.run_id, status="failed", error=failure), True
+        live.start(run)
+        reason = await host.begin()
+        if reason is not None:
+            live.cancel(reason)
+        result = await run.execute()
+        return result, not run.left_threads
+
+    def _obey(self, order: Order) -> None:
+        """Carry out an order; called on the control loop."""
+        if not isinstance(order, CancelOrder):
+            raise InternalError(f"a run actor got an order of kind {order.kind}")
+        live = self._live.get(order.run_id)
+        if live is not None and live.host.stamp.attempt == order.attempt:
+            live.cancel_from_outside(order.reason)
+
+
+class _LiveRun:
+    """A run and the loop it lives on."""
+
+    def __init__(self, host: RunActorHost, loop: asyncio.AbstractEventLoop) -> None:
+        self.host = host
+        self._loop = loop
+        self._run: AgentRun | None = None
+
+    def start(self, run: AgentRun) -> None:
+        self._run = run
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the run; on its own loop only."""
+        self.host.thin()
+        if self._run is not None:
+            self._run.cancel(reason)
+
+    def cancel_from_outside(self, reason: str) -> None:
+        """Cancel the run from another loop. Its flag is set at once, for tools that look at it while they block the run's loop."""
+        if self._run is not None:
+            self._run.flag.cancel(reason)
+        self._loop.call_soon_threadsafe(self.cancel, reason)
+
+
+def _load_failure(error: Exception) -> Failure:
+    if isinstance(error, RuntreeError):
+        return error.failure()
+    text = secrets.redact(f"{type(error).__name__}: {error}")
+    return Failure(code="agent_error", message=f"the agent can't be loaded on node {os.uname().nodename}: {text}")

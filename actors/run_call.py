@@ -1,0 +1,118 @@
+"""One call of a RunActor, from an admission to the run's end: shared by the driver, which starts roots, and by runs, which start children.
+
+Whoever makes the call also sees it fail when the process is gone; then the supervisor is told, and the queues write what the run could not.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ..messages.control import Admitted, LaneAddress, LossReport, LossVerdict
+from ..messages.errors import RuntimeUnavailableError, RuntreeError
+from ..messages.failure import Failure
+from ..messages.result import RunResult
+from .jobs import RunEnd, RunJob
+from .lane_client import LaneClient
+from .remote import MIB, ActorGoneError, Handle, answer, find, kill
+from .stream.tracking import Ending
+from .supervisor_client import SupervisorClient
+
+StartActor = Callable[[str, str, Mapping[str, float]], Handle]
+"""Starts a RunActor under a name in a namespace with what it asks of its node."""
+
+DEFAULT_RESOURCES: Final[Mapping[str, float]] = {"memory": 96 * MIB}
+"""What a run asks of its node: memory, so that a node is bounded and the autoscaler sees demand, and no CPU, since runs mostly wait."""
+
+
+class QueueClients:
+    """The queue actors a process talks to, by name."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._clients: dict[str, LaneClient] = {}
+
+    def __getitem__(self, queue: str) -> LaneClient:
+        client = self._clients.get(queue)
+        if client is None:
+            client = self._clients[queue] = LaneClient(queue, self._namespace)
+        return client
+
+
+class RunCaller:
+    """Starts admitted runs and returns their ends."""
+
+    def __init__(self, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor) -> None:
+        self._start_actor = start_actor
+        self._supervisor = supervisor
+        self._queues = queues
+        self._namespace = supervisor.namespace
+
+    async def run(self, job: RunJob, resources: Mapping[str, float] | None = None) -> RunResult:
+        """Run a job to its end; never raises for what happens to the run.
+
+        Returns only after the run's terminal item was accepted by its parent's lane.
+        """
+        admitted = job.admitted
+        handle: Handle | None = None
+        try:
+            handle = await self._actor(admitted, job, resources)
+            end: RunEnd = await answer(handle.run.remote(job), "run actor", None)
+        except RuntreeError as error:
+            return await self._lost(admitted, error)
+        if admitted.actor is None or not end.reusable:
+            await asyncio.to_thread(kill, handle)
+        return RunResult.from_json(end.result)
+
+    async def _actor(self, admitted: Admitted, job: RunJob, resources: Mapping[str, float] | None) -> Handle:
+        """Return the leased warm actor, or start a cold one."""
+        if admitted.actor is not None:
+            return await find(admitted.actor, self._namespace, "run actor")
+        asked = {**DEFAULT_RESOURCES, **(resources or {})}
+        handle = self._start_actor(admitted.actor_name, self._namespace, asked)
+        try:
+            await answer(handle.start.remote(), "run actor", job.tree.schedule_timeout)
+        except ActorGoneError:
+            raise
+        except RuntimeUnavailableError:
+            await asyncio.to_thread(kill, handle)
+            demand = ", ".join(f"{name}={value:g}" for name, value in asked.items())
+            fix = "Ask for less by Agent(resources=...), add nodes, or raise Runtime(schedule_timeout=...)"
+            raise RuntimeUnavailableError(
+                "run actor", f"no node had room for {demand} within {job.tree.schedule_timeout:g} s", fix
+            ) from None
+        return handle
+
+    async def _lost(self, admitted: Admitted, error: RuntreeError) -> RunResult:
+        """Have everything written that a run without a process can't write any more."""
+        stamp = admitted.stamp
+        report = LossReport(run_id=stamp.run_id, attempt=stamp.attempt, reason=str(error))
+        verdict = await self._supervisor.lost(report)
+        totals = await self._supervisor.totals(stamp.run_id)
+        cancelled = verdict.status == "cancelled"
+        if cancelled:
+            failure = Failure(code="cancelled", message=verdict.reason)
+        else:
+            failure = report.failure() if isinstance(error, ActorGoneError) else error.failure()
+        ending = Ending(cancelled=cancelled, reason=verdict.reason, forced=verdict.forced, totals=totals, error=failure)
+        await self._close(admitted, verdict, ending)
+        return RunResult(
+            run_id=stamp.run_id, status=verdict.status, error=failure, forced=verdict.forced, **dict(totals)
+        )
+
+    async def _close(self, admitted: Admitted, verdict: LossVerdict, ending: Ending) -> None:
+        for lane in _elsewhere(verdict.lanes, admitted.lane):
+            queue = self._queues[lane.queue]
+            await queue.close(admitted.stamp, lane.lane, ending, known_only=True)
+            await queue.settled(lane.lane)
+        await self._queues[admitted.lane.queue].close(admitted.stamp, admitted.lane.lane, ending)
+
+
+def _elsewhere(lanes: tuple[LaneAddress, ...], home: LaneAddress) -> list[LaneAddress]:
+    """Return one lane for each queue other than the home lane's, in the given order."""
+    seen = {home.queue}
+    found: list[LaneAddress] = []
+    for lane in lanes:
+        if lane.queue not in seen:
+            seen.add(lane.queue)
+            found.append(lane)
+    return found

@@ -1,0 +1,167 @@
+"""The StreamQueue actor: the lanes of parents behind remote calls.
+
+Its state lives on the loop of the default group, where pushes arrive; calls that wait have groups of their own, whose loops hop there. No call
+waits longer than `POLL_SECONDS`.
+"""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+import ray
+
+from ..messages.control import LaneAddress
+from ..messages.errors import InternalError, RuntreeError
+from ..messages.items import Stamp
+from .lane_client import LaneClient
+from .stream.buffer import Buffer
+from .stream.lane_port import Flow, PushReply
+from .stream.lanes import Bounds, Lanes
+from .stream.relay import Relay
+from .stream.signal import Signal
+from .stream.tracking import Ending
+
+POLL_SECONDS: Final = (20.0, 30.0)
+"""A waiting call answers empty after a random time between these: whoever died asking does not occupy a slot for ever."""
+
+GROUPS: Final = {"wait": 12_000, "read": 2_000, "control": 100}
+"""Slots for waiting producers, for readers, and for what must always get through."""
+
+_Result = TypeVar("_Result")
+
+
+def poll_seconds() -> float:
+    """Return how long a waiting call may wait; jittered, so that a thousand do not come back at once."""
+    return random.uniform(*POLL_SECONDS)
+
+
+class StreamQueue:
+    """The actor. `start` has to be called first, once."""
+
+    def __init__(self, name: str, namespace: str) -> None:
+        self._lanes = Lanes(name)
+        self._namespace = namespace
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._relays: dict[int, Relay] = {}
+        self._producers: dict[tuple[str, str], Signal] = {}
+
+    async def start(self) -> None:
+        """Make the loop of the default group the home of the state."""
+        self._home = asyncio.get_running_loop()
+
+    async def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
+        """Offer frames; see `LanePort.push`."""
+        self._check_home()
+        return self._lanes.push(lane, frames)
+
+    async def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None = None) -> None:
+        """Make a lane; does nothing if it exists."""
+        self._check_home()
+        relayed = self._lanes.open(lane, root_run_id, bounds, upstream)
+        if relayed is not None and upstream is not None:
+            port = LaneClient(upstream.queue, self._namespace)
+            self._relays[id(relayed)] = Relay(relayed, port, upstream.lane, producer=lane)
+
+    @ray.method(concurrency_group="wait")
+    async def wait_for_credit(self, lane: str, producer: str) -> PushReply:
+        """Wait until the lane has room; see `LanePort.wait_for_credit`."""
+        return await self._at_home(self._wait_for_credit(lane, producer))
+
+    @ray.method(concurrency_group="read")
+    async def get(self, lane: str, max_items: int, max_bytes: int) -> list[bytes]:
+        """Take the oldest frames of a lane; waits for one to come and answers empty when none does."""
+        return await self._at_home(self._get(lane, max_items, max_bytes))
+
+    @ray.method(concurrency_group="read")
+    async def settled(self, lane: str) -> bool:
+        """Wait until what the lane holds now was accepted by its parent's lane; False if that takes too long: ask again."""
+        return await self._at_home(self._settled(lane))
+
+    @ray.method(concurrency_group="control")
+    async def close(self, stamp: Stamp, lane: str, ending: Ending, known_only: bool = False) -> None:
+        """Finish a run that can't; see `Lanes.close`."""
+
+        async def close() -> None:
+            self._lanes.close(stamp, lane, ending, known_only=known_only)
+
+        await self._at_home(close())
+
+    @ray.method(concurrency_group="control")
+    async def set_flow(self, root_run_id: str, flow: Flow) -> None:
+        """Change what the full buffers of a tree do."""
+
+        async def set_flow() -> None:
+            self._lanes.set_flow(root_run_id, flow)
+
+        await self._at_home(set_flow())
+
+    @ray.method(concurrency_group="control")
+    async def drop(self, root_run_id: str) -> None:
+        """Forget a tree."""
+        await self._at_home(self._drop(root_run_id))
+
+    @ray.method(concurrency_group="control")
+    async def lanes(self) -> int:
+        """Return how many lanes there are."""
+        return len(self._lanes)
+
+    async def _wait_for_credit(self, lane: str, producer: str) -> PushReply:
+        try:
+            buffer = self._lanes.buffer(lane)
+        except InternalError:
+            return PushReply(0, 0, 0, fenced=True)
+        if (credit := buffer.credit()).items > 0 and credit.bytes > 0:
+            return credit
+        await self._wait_alone(buffer.room, (lane, producer))
+        return buffer.credit()
+
+    async def _wait_alone(self, signal: Signal, key: tuple[str, str]) -> None:
+        """Wait for a signal; a newer wait of the same producer ends this one."""
+        older = self._producers.pop(key, None)
+        if older is not None:
+            older.notify()
+        mine = self._producers[key] = Signal()
+        waits = {asyncio.ensure_future(signal.wait(poll_seconds())), asyncio.ensure_future(mine.wait(POLL_SECONDS[1]))}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            if self._producers.get(key) is mine:
+                del self._producers[key]
+
+    async def _get(self, lane: str, max_items: int, max_bytes: int) -> list[bytes]:
+        try:
+            buffer = self._lanes.buffer(lane)
+        except InternalError:
+            return []
+        if not len(buffer):
+            await buffer.data.wait(poll_seconds())
+        return [frame.to_bytes() for frame in buffer.take(max_items, max_bytes)]
+
+    async def _settled(self, lane: str) -> bool:
+        relay = self._relays.get(id(self._lanes.buffer(lane)))
+        if relay is None:
+            return True
+        return await relay.settled(poll_seconds())
+
+    async def _drop(self, root_run_id: str) -> None:
+        for buffer in {id(buffer): buffer for buffer in self._lanes.drop(root_run_id)}.values():
+            await self._end_relay(buffer)
+
+    async def _end_relay(self, buffer: Buffer) -> None:
+        relay = self._relays.pop(id(buffer), None)
+        if relay is not None:
+            await relay.aclose()
+
+    def _check_home(self) -> None:
+        if asyncio.get_running_loop() is not self._home:
+            raise InternalError("the state of a StreamQueue was touched from a foreign event loop")
+
+    async def _at_home(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run work on the home loop, from whatever loop this is called."""
+        if self._home is None:
+            work.close()
+            raise RuntreeError("a StreamQueue was called before it was started")
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))

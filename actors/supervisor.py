@@ -1,0 +1,275 @@
+"""The Supervisor actor: the registry of runs behind remote calls, long-polls for flags, and the clock that ends graces.
+
+Its state lives on the loop of the default group. Everything it is told and tells is JSON of `runtree.messages`: it never sees user code, so that one
+supervisor serves the drivers of all programs in a namespace.
+"""
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+import ray
+
+from ..messages.control import (
+    AdmitRequest,
+    CancelRequest,
+    ChargeRequest,
+    DriverHello,
+    EndReport,
+    KillOrder,
+    LossReport,
+    RunReport,
+)
+from ..messages.errors import RuntreeError, VersionMismatchError
+from ..messages.result import CancelReport
+from ..messages.version import VERSION, WIRE_VERSION
+from .remote import kill_by_name
+from .stream.signal import Signal
+from .stream_queue import poll_seconds
+from .supervision.mailboxes import Mailboxes
+from .supervision.records import Run
+from .supervision.registry import ORPHAN_GRACE, Registry
+
+NAME: Final = "supervisor"
+
+GROUPS: Final = {"poll": 12_000, "wait": 2_000}
+"""Slots for long-polls, and for calls that wait for runs to end."""
+
+CANCEL_MARGIN: Final = 5.0
+"""Seconds a cancel may take beyond the graces of the sub-tree."""
+
+_DRIVER_SILENCE: Final = 75.0
+"""Seconds without a poll after which a driver counts as dead: two and a half of the longest poll."""
+
+_KILL_PATIENCE: Final = 1.0
+"""Seconds for the driver to kill an actor it owns, before the supervisor does it by name."""
+
+_SWEEP_SECONDS: Final = 5.0
+
+_Result = TypeVar("_Result")
+
+
+class Supervisor:
+    """The actor. `start` has to be called before anything else; calling it again is harmless."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._mailboxes = Mailboxes()
+        self._registry = Registry(namespace, self._mailboxes)
+        self._polls: dict[str, Signal] = {}
+        self._ends = Signal()
+        self._flags = Signal()
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, wire_version: int, version: str) -> int:
+        """Make the loop of the default group the home of the state.
+
+        Args:
+            wire_version: Version of the protocol the caller speaks.
+            version: Version of runtree the caller runs.
+
+        Returns:
+            The supervisor's process id.
+
+        Raises:
+            VersionMismatchError: The caller's version is another one.
+        """
+        if wire_version != WIRE_VERSION or version != VERSION:
+            fix = "End it with `runtree down`, or install the same version on both sides"
+            raise VersionMismatchError(f"the supervisor on {platform.node()}", version, VERSION, fix)
+        if self._home is None:
+            self._home = asyncio.get_running_loop()
+            self._spawn(self._end_graces())
+            self._spawn(self._sweep())
+        return os.getpid()
+
+    async def join(self, hello: str) -> None:
+        """Take up a driver."""
+        self._registry.join(DriverHello.from_json(hello), time.time())
+
+    async def leave(self, driver_id: str) -> None:
+        """Drop a driver."""
+        self._registry.leave(driver_id, time.time(), "its Runtime was closed")
+        self._changed()
+
+    async def offer(self, driver_id: str, actor: str) -> None:
+        """Add a warm actor to a driver's pool."""
+        self._registry.driver(driver_id).leases.offer(actor)
+
+    async def withdraw(self, driver_id: str, actor: str) -> None:
+        """Take an idle warm actor that is gone out of a driver's pool."""
+        self._registry.driver(driver_id).leases.remove(actor)
+
+    async def admit(self, request: str) -> str:
+        """Admit or refuse children."""
+        return self._registry.admit(AdmitRequest.from_json(request), time.time()).to_json()
+
+    async def begin(self, run_id: str, attempt: int) -> str | None:
+        """Note that a run begins; returns the reason if it is cancelled already."""
+        flag = self._registry.begin(run_id, attempt)
+        return None if flag is None else flag.reason
+
+    async def charge(self, request: str) -> str:
+        """Grant calls."""
+        return self._registry.charge(ChargeRequest.from_json(request)).to_json()
+
+    async def report(self, report: str) -> str:
+        """Take a run's accounts; returns its totals."""
+        return self._registry.report(RunReport.from_json(report)).to_json()
+
+    async def end(self, report: str) -> None:
+        """Note that a run ended by itself."""
+        self._registry.end(EndReport.from_json(report), time.time())
+        self._wake_retiring()
+        self._changed()
+
+    async def killed(self, run_id: str) -> None:
+        """Note that the driver killed the actor of a condemned run."""
+        run = self._registry.find(run_id)
+        if run is not None and run.forced:
+            self._registry.killed(run, time.time())
+            self._changed()
+
+    async def totals(self, run_id: str) -> str:
+        """Return a run's accounts."""
+        return self._registry.get(run_id).totals().to_json()
+
+    async def ledger(self, run_id: str) -> list[str]:
+        """Return the records of a run and all below it."""
+        return [record.to_json() for record in self._registry.ledger(run_id)]
+
+    async def runs(self, ended: bool) -> list[str]:
+        """Return the live runs, or all that are remembered."""
+        return [info.to_json() for info in self._registry.runs(ended=ended)]
+
+    @ray.method(concurrency_group="wait")
+    async def lost(self, report: str) -> str:
+        """Note that a run's process is gone; answers when all below it have ended, or cannot be made to."""
+        return await self._at_home(self._lost(LossReport.from_json(report)))
+
+    @ray.method(concurrency_group="wait")
+    async def cancel(self, request: str) -> str:
+        """Cancel a run and all below it; answers when all have ended."""
+        return await self._at_home(self._cancel(CancelRequest.from_json(request)))
+
+    @ray.method(concurrency_group="poll")
+    async def poll(self, process: str, seen: int) -> str:
+        """Wait for orders to a process; answers empty when none come. A new poll of a process ends its older one."""
+        return await self._at_home(self._poll(process, seen))
+
+    async def _lost(self, report: LossReport) -> str:
+        run = self._registry.get(report.run_id)
+        self._registry.lose(report, time.time())
+        self._wake(run.subtree())
+        self._changed()
+        await self._ended(run.subtree(), ORPHAN_GRACE)
+        return self._registry.verdict(report).to_json()
+
+    async def _cancel(self, request: CancelRequest) -> str:
+        began = time.monotonic()
+        live = self._registry.cancel(request.run_id, request.reason, request.grace, time.time())
+        self._wake(live)
+        self._flags.notify()
+        caller = None if request.caller_run_id is None else self._registry.find(request.caller_run_id)
+        if caller is None or caller not in live:
+            await self._ended(live, request.grace)
+        return CancelReport(
+            run_id=request.run_id,
+            was_live=bool(live),
+            cancelled=tuple(run.run_id for run in live if not run.live and not run.forced),
+            killed=tuple(run.run_id for run in live if not run.live and run.forced),
+            unreachable=tuple(run.run_id for run in live if run.live),
+            elapsed=time.monotonic() - began,
+        ).to_json()
+
+    async def _ended(self, runs: list[Run], grace: float) -> None:
+        """Wait until all runs have ended, but no longer than their graces one after the other, bottom-up, and a margin."""
+        levels = len({run.stamp.depth for run in runs})
+        deadline = time.monotonic() + grace * levels + CANCEL_MARGIN
+        while any(run.live for run in runs) and (left := deadline - time.monotonic()) > 0:
+            await self._ends.wait(left)
+
+    async def _poll(self, process: str, seen: int) -> str:
+        older = self._polls.get(process)
+        signal = self._polls[process] = Signal()
+        if older is not None:
+            older.notify()
+        self._note_poll(process)
+        reply = self._mailboxes.collect(process, seen)
+        if not reply.orders:
+            await signal.wait(poll_seconds())
+            reply = self._mailboxes.collect(process, seen)
+        if self._polls.get(process) is signal:
+            del self._polls[process]
+            return reply.to_json()
+        return reply.model_copy(update={"orders": (), "version": seen, "superseded": True}).to_json()
+
+    def _note_poll(self, process: str) -> None:
+        for driver in self._registry.drivers():
+            if driver.hello.driver_id == process:
+                driver.seen = time.time()
+
+    def _wake(self, runs: list[Run]) -> None:
+        for run in runs:
+            self._wake_process(run.lease.actor)
+
+    def _wake_process(self, process: str) -> None:
+        signal = self._polls.get(process)
+        if signal is not None:
+            signal.notify()
+
+    def _wake_retiring(self) -> None:
+        for driver in self._registry.drivers():
+            self._wake_process(driver.hello.driver_id)
+
+    def _changed(self) -> None:
+        self._ends.notify()
+        self._flags.notify()
+
+    async def _end_graces(self) -> None:
+        """Have every run killed that outlives its grace."""
+        while True:
+            due = self._registry.condemn_due(time.time())
+            for run in due:
+                order = KillOrder(actor=run.lease.actor, lease=run.lease.number, run_id=run.run_id)
+                self._mailboxes.put(run.driver.hello.driver_id, order)
+                self._wake_process(run.driver.hello.driver_id)
+                self._spawn(self._make_sure(run))
+            next_time = self._registry.next_kill_time()
+            wait = _SWEEP_SECONDS if next_time is None else max(0.0, next_time - time.time())
+            await self._flags.wait(min(wait, _SWEEP_SECONDS))
+
+    async def _make_sure(self, run: Run) -> None:
+        """Kill a condemned run's actor by name if its driver does not."""
+        deadline = time.monotonic() + _KILL_PATIENCE
+        while run.live and (left := deadline - time.monotonic()) > 0:
+            await self._ends.wait(left)
+        if run.live:
+            await kill_by_name(run.lease.actor, self._namespace)
+            self._registry.killed(run, time.time())
+            self._changed()
+
+    async def _sweep(self) -> None:
+        """Drop drivers that are gone: Ray has ended their actors with them."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            for driver in self._registry.drivers():
+                if time.time() - driver.seen > _DRIVER_SILENCE and driver.hello.driver_id not in self._polls:
+                    self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
+                    self._changed()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _at_home(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run work on the home loop, from whatever loop this is called."""
+        if self._home is None:
+            work.close()
+            raise RuntreeError("the supervisor was called before it was started")
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))

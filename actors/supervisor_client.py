@@ -1,0 +1,178 @@
+"""The supervisor as its callers see it: typed calls, bounded in time, patient with a restart."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from ..messages.control import (
+    AdmitReply,
+    AdmitRequest,
+    CancelRequest,
+    ChargeReply,
+    ChargeRequest,
+    DriverHello,
+    EndReport,
+    LossReport,
+    LossVerdict,
+    Order,
+    PollReply,
+    RunReport,
+)
+from ..messages.errors import RuntreeError
+from ..messages.result import CancelReport, RunInfo, RunRecord
+from ..messages.usage import Totals
+from ..messages.version import VERSION, WIRE_VERSION
+from . import supervisor
+from .remote import CALL_TIMEOUT, Handle, UnreachableError, answer, create, find, kill
+
+PART: Final = "supervisor"
+
+_POLL_TIMEOUT: Final = 60.0
+_RETRY_SECONDS: Final = 10.0
+"""A killed supervisor is back within a second or two; who calls it meanwhile tries again for so long."""
+
+_Answer = TypeVar("_Answer")
+
+
+class SupervisorClient:
+    """Calls to the supervisor of one namespace."""
+
+    def __init__(self, handle: Handle, namespace: str) -> None:
+        self._handle = handle
+        self.namespace = namespace
+
+    @classmethod
+    async def start(cls, namespace: str) -> "SupervisorClient":
+        """Find the supervisor, or start it; it outlives the driver.
+
+        Raises:
+            VersionMismatchError: It runs another version.
+        """
+        handle = create(
+            supervisor.Supervisor,
+            namespace,
+            groups=supervisor.GROUPS,
+            name=supervisor.NAME,
+            namespace=namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            num_cpus=0,
+        )
+        client = cls(handle, namespace)
+        await client._greet()
+        return client
+
+    @classmethod
+    async def join(cls, namespace: str) -> "SupervisorClient":
+        """Find the supervisor.
+
+        Raises:
+            ActorGoneError: There is none in this namespace.
+            VersionMismatchError: It runs another version.
+        """
+        client = cls(await find(supervisor.NAME, namespace, PART), namespace)
+        await client._greet()
+        return client
+
+    @classmethod
+    async def known(cls, namespace: str) -> "SupervisorClient":
+        """Find the supervisor from inside a run, without a greeting: the driver had one."""
+        return cls(await find(supervisor.NAME, namespace, PART), namespace)
+
+    async def down(self) -> None:
+        """End the supervisor for good."""
+        await asyncio.to_thread(kill, self._handle)
+
+    async def hello(self, hello: DriverHello) -> None:
+        """Introduce a driver."""
+        await self._call("join", hello.to_json())
+
+    async def leave(self, driver_id: str) -> None:
+        """Take leave of a driver."""
+        await self._call("leave", driver_id)
+
+    async def offer(self, driver_id: str, actor: str) -> None:
+        """Add a warm actor to the driver's pool."""
+        await self._call("offer", driver_id, actor)
+
+    async def withdraw(self, driver_id: str, actor: str) -> None:
+        """Take an idle warm actor that is gone out of the pool."""
+        await self._call("withdraw", driver_id, actor)
+
+    async def admit(self, request: AdmitRequest) -> AdmitReply:
+        """Ask for the admission of children."""
+        return AdmitReply.from_json(await self._call("admit", request.to_json()))
+
+    async def begin(self, run_id: str, attempt: int) -> str | None:
+        """Tell that a run begins; returns the reason if it is cancelled already."""
+        reason: str | None = await self._call("begin", run_id, attempt)
+        return reason
+
+    async def charge(self, request: ChargeRequest) -> ChargeReply:
+        """Ask for calls."""
+        return ChargeReply.from_json(await self._call("charge", request.to_json()))
+
+    async def report(self, report: RunReport) -> Totals:
+        """Report accounts."""
+        return Totals.from_json(await self._call("report", report.to_json()))
+
+    async def end(self, report: EndReport) -> None:
+        """Report the end of a run."""
+        await self._call("end", report.to_json())
+
+    async def killed(self, run_id: str) -> None:
+        """Report that a condemned run's actor was killed."""
+        await self._call("killed", run_id)
+
+    async def lost(self, report: LossReport) -> LossVerdict:
+        """Report a lost run; returns when all below it have ended."""
+        return LossVerdict.from_json(await self._call("lost", report.to_json(), timeout=None))
+
+    async def cancel(self, request: CancelRequest) -> CancelReport:
+        """Cancel a run and all below it."""
+        return CancelReport.from_json(await self._call("cancel", request.to_json(), timeout=None))
+
+    async def totals(self, run_id: str) -> Totals:
+        """Return a run's accounts."""
+        return Totals.from_json(await self._call("totals", run_id))
+
+    async def ledger(self, run_id: str) -> tuple[RunRecord, ...]:
+        """Return the records of a run and all below it."""
+        return tuple(RunRecord.from_json(record) for record in await self._call("ledger", run_id))
+
+    async def runs(self, *, ended: bool) -> tuple[RunInfo, ...]:
+        """Return the live runs, or all that are remembered."""
+        return tuple(RunInfo.from_json(info) for info in await self._call("runs", ended))
+
+    async def poll_for_ever(self, process: str, obey: Callable[[Order], Awaitable[None] | None]) -> None:
+        """Keep a long-poll open and hand every order to `obey`, until cancelled."""
+        seen = 0
+        while True:
+            try:
+                reply = PollReply.from_json(await answer(self._handle.poll.remote(process, seen), PART, _POLL_TIMEOUT))
+            except RuntreeError:
+                await asyncio.sleep(random.uniform(0.1, 0.5))
+                continue
+            if reply.superseded:
+                return
+            for order in reply.orders:
+                obeyed = obey(order)
+                if obeyed is not None:
+                    await obeyed
+            seen = reply.version
+
+    async def _greet(self) -> None:
+        await answer(self._handle.start.remote(WIRE_VERSION, VERSION), PART, CALL_TIMEOUT)
+
+    async def _call(self, method: str, *args: Any, timeout: float | None = CALL_TIMEOUT) -> Any:
+        """Call a method; again if the supervisor is being restarted. Every call may be repeated: it is numbered or idempotent."""
+        deadline = asyncio.get_running_loop().time() + _RETRY_SECONDS
+        while True:
+            try:
+                return await answer(getattr(self._handle, method).remote(*args), PART, timeout)
+            except UnreachableError:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(random.uniform(0.1, 0.4))
