@@ -28,7 +28,7 @@ class ChatDecoder:
     def feed(self, read: bytes) -> list[ModelEvent]:
         """Take one read."""
         if self._sse is None:
-            return self._begin(read)
+            return [] if self._chat.closed else self._begin(read)
         try:
             received = self._sse.feed(read)
         except ProviderError as error:
