@@ -151,7 +151,7 @@ class RunActorHost:
         resources = None if self.agents is None else self.agents.agent(agent_key).resources
         with anyio.CancelScope(shield=True):
             result = await self._caller.run(job, resources)
-        return result
+        return result  # noqa: RET504 - for a checker, the scope may swallow an exception and fall through
 
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """See `Spawning`."""

@@ -165,6 +165,7 @@ class Supervisor:
         run = self._registry.get(report.run_id)
         self._registry.lose(report, time.time())
         self._wake(run.subtree())
+        self._wake_retiring()
         self._changed()
         await self._ended(run.subtree(), ORPHAN_GRACE)
         return self._registry.verdict(report).to_json()

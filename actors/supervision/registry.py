@@ -156,15 +156,16 @@ class Registry:
         run.status, run.error = report.status, report.error
         self._end(run, now)
         reused = run.driver.leases.give_back(run.lease, reusable=report.reusable)
-        if run.lease.warm and not reused and not run.forced:
-            self._mailboxes.put(run.driver.hello.driver_id, RetireOrder(actor=run.lease.actor))
+        if not reused and not run.forced:
+            self._retire(run)
 
     def lose(self, report: LossReport, now: float) -> None:
         """Note that a run's process is gone, and set the flags of all below it."""
         run = self.get(report.run_id)
         if not run.live or report.attempt != run.stamp.attempt:
             return
-        run.driver.leases.withdraw(run.lease)
+        if run.driver.leases.withdraw(run.lease):
+            self._retire(run)
         run.status = "failed" if run.flag is None else "cancelled"
         run.error = report.failure()
         for child in run.children:
@@ -310,6 +311,11 @@ class Registry:
             self._ended_trees[run.run_id] = None
             while len(self._ended_trees) > KEPT_TREES:
                 self._forget(self._ended_trees.popitem(last=False)[0])
+
+    def _retire(self, run: Run) -> None:
+        """Have the driver replace the warm actor of a run."""
+        if run.lease.warm:
+            self._mailboxes.put(run.driver.hello.driver_id, RetireOrder(actor=run.lease.actor))
 
     def _forget(self, root_run_id: str) -> None:
         root = self._runs.get(root_run_id)
