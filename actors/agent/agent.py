@@ -85,10 +85,10 @@ class Agent:
 
     def _convert(self) -> None:
         for field in ("tools", "agents", "middleware"):
-            value: object = getattr(self, field)
+            value: Any = getattr(self, field)
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise self._problem(field, f"a {type(value).__name__} is no list", f"Write {field}=[…]")
-            object.__setattr__(self, field, tuple(cast("Sequence[Any]", value)))
+            object.__setattr__(self, field, tuple(getattr(self, field)))
         tools = tuple(each if isinstance(each, Tool) else Tool(each) for each in self.tools)
         object.__setattr__(self, "tools", tools)
 

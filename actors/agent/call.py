@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from ...messages.content import ToolCallBlock
 from ...messages.control import Refused
@@ -119,6 +120,8 @@ class Call:
         finally:
             ended.set()
             self._spawned.discard(ended)
+        # The wait was shielded: a call that was stopped meanwhile must not go on as if nothing had happened.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         if isinstance(end, Refused):
             return RunResult(run_id=end.run_id, status="failed", error=end.error)
         return end

@@ -44,12 +44,8 @@ class Calls:
         runnable = await self._within_limits(runnable)
         slots = self._state.agent.max_parallel or len(runnable)
         self._waiting.extend(runnable[slots:])
-        # Shielded: every call has a scope of its own, which a cancel closes. So this task can wait for children without being woken for
-        # its own cancellation all the while.
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as group:
-                for call in runnable[:slots]:
-                    group.start_soon(self._lane, call)
+        if runnable:
+            await self._wait([asyncio.ensure_future(self._lane(call)) for call in runnable[:slots]])
         if self._fatal is not None:
             raise self._fatal
 
@@ -114,6 +110,23 @@ class Calls:
         for call in calls[allowed:]:
             self._finish(call, "refused", f"The call was not run: {why}")
         return calls[:allowed]
+
+    async def _wait(self, lanes: Sequence[asyncio.Task[None]]) -> None:
+        # Plain tasks: each call ends by its own scope and flag. A task group would cancel them a second time, and would be woken in every
+        # round of the loop while a cancelled run waits for its children.
+        try:
+            await asyncio.wait(lanes)
+        except asyncio.CancelledError:
+            # If it is not the run that was cancelled, its surroundings are going down.
+            self._state.end_by_shutdown()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait(lanes)
+            raise
+        finally:
+            for lane in lanes:
+                error = lane.exception() if lane.done() and not lane.cancelled() else None
+                if isinstance(error, Exception):
+                    self._fatal = self._fatal or error
 
     async def _lane(self, call: Call | None) -> None:
         while call is not None:

@@ -62,18 +62,17 @@ class AgentRun:
         self._state.messages.extend(messages)
         self._value = value
         self._call_id = call_id
-        self._scope = anyio.CancelScope()
 
     def cancel(self, reason: str) -> None:
         """Make the run end as cancelled. Its children are told by whoever cancels, as the supervisor does.
 
         To be called from the thread of the run's event loop.
         """
-        self._stop(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=True))
+        self._state.end(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=True))
 
     def interrupt(self, error: RuntreeError) -> None:
         """Make the run, and what is below it, end; the run as failed with this error."""
-        self._stop(Stop("failed", failure_of(error), error, below_too=False))
+        self._state.end(Stop("failed", failure_of(error), error, below_too=False))
 
     @property
     def flag(self) -> CancelFlag:
@@ -106,12 +105,12 @@ class AgentRun:
         error: BaseException | None = None
         timer = self._start_deadline(self._state.host.deadline)
         try:
-            with self._scope:
+            with self._state.scope:
                 output = await self._work()
                 return self._result("completed", output), None
         except asyncio.CancelledError as cancelled:
             # The task itself was cancelled, not the run: the surroundings go down, and want the exception back.
-            self.cancel("the process is shutting down")
+            self._state.end_by_shutdown()
             error = cancelled
         except Exception as problem:  # noqa: BLE001  # whatever it is, the run has to end properly
             error = problem
@@ -128,13 +127,6 @@ class AgentRun:
         run_id = self._state.context.run_id
         messages = tuple(self._state.messages)
         return RunResult(run_id=run_id, status=status, output=output, messages=messages, error=failure)
-
-    def _stop(self, stop: Stop) -> None:
-        if self._state.stop is not None:
-            return
-        self._state.stop = stop
-        self._state.flag.cancel(stop.failure.message)
-        self._scope.cancel()
 
     def _start_deadline(self, deadline: float | None) -> asyncio.TimerHandle | None:
         if deadline is None:

@@ -3,7 +3,7 @@
 import inspect
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,11 +73,8 @@ def resolve_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
         ToolDefinitionError: An annotation names something that can't be found.
     """
     target = function if inspect.isroutine(function) else type(function).__call__
-    nonlocals: Mapping[str, Any] = {}
-    if inspect.isfunction(target):
-        nonlocals = inspect.getclosurevars(target).nonlocals
     try:
-        return typing.get_type_hints(target, localns=dict(nonlocals), include_extras=True)
+        return typing.get_type_hints(target, localns=_enclosed(target), include_extras=True)
     except NameError as error:
         raise ToolDefinitionError(
             f"tool {name}", f"an annotation can't be resolved: {error}", "Define the type at the top of its module"
@@ -123,6 +120,18 @@ def json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
         field.pop("title", None)
     schema.setdefault("properties", {})
     return schema
+
+
+def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
+    names: Sequence[str] = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cells: Sequence[Any] = getattr(function, "__closure__", None) or ()
+    found: dict[str, Any] = {}
+    for name, cell in zip(names, cells, strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # set only after the function was made
+            continue
+    return found
 
 
 def _hint_of(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str) -> Any:

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...messages.errors import RuntreeError
+import anyio
+
+from ...messages.errors import RunError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.items import Custom, Item
 from ...messages.transcript import Message
@@ -70,7 +72,20 @@ class RunState:
         self.messages: list[Message] = []
         self.threads: set[object] = set()
         self.stop: Stop | None = None
+        self.scope = anyio.CancelScope()
         self.closed = False
+
+    def end(self, stop: Stop) -> None:
+        """Make the run end; the first reason stays."""
+        if self.stop is None:
+            self.stop = stop
+            self.flag.cancel(stop.failure.message)
+            self.scope.cancel()
+
+    def end_by_shutdown(self) -> None:
+        """Make the run end because the task it runs in is cancelled."""
+        reason = "the process is shutting down"
+        self.end(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=False))
 
     def emit(self, item_type: type[Item], **fields: Any) -> None:
         """Emit an item, unless the run's terminal item is out: what a left-over thread says then is dropped."""
