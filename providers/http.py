@@ -8,7 +8,6 @@ import os
 import socket
 import ssl
 import time
-import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +18,7 @@ import httpx
 
 from ..messages.failure import Failure
 from ..messages.model import Failed, ModelEvent
+from ..messages.usage import NO_USAGE
 from .failures import from_answer, from_transport
 
 CONNECT_TIMEOUT = 10.0
@@ -29,10 +29,10 @@ _DRAIN_SECONDS = 0.25
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=30.0)
 
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+
 _Keeper = AsyncGenerator[httpx.AsyncClient, None]
-_clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, tuple[httpx.AsyncClient, _Keeper]]]" = (
-    weakref.WeakKeyDictionary()
-)
+_clients: dict[asyncio.AbstractEventLoop, dict[str, tuple[httpx.AsyncClient, _Keeper]]] = {}
 
 
 class Decoder(Protocol):
@@ -84,11 +84,13 @@ async def converse(exchange: Exchange, decoder: Decoder) -> AsyncGenerator[Model
     """
     deadline = _Deadline(exchange.timeout)
     failure: Failure | None = None
+    free = False
     response: httpx.Response | None = None
     try:
         response = await _send(exchange, deadline)
         if response.status_code >= 300:
             failure = await _refused(exchange, response, deadline)
+            free = response.status_code < 500
         else:
             deadline.guard(response)
             reads = _reads(response)
@@ -101,6 +103,7 @@ async def converse(exchange: Exchange, decoder: Decoder) -> AsyncGenerator[Model
                 await _drain(reads)
     except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
         failure = _broken(error, exchange)
+        free = isinstance(error, _NEVER_SENT)
     finally:
         deadline.cancel()
         if response is not None:
@@ -108,7 +111,9 @@ async def converse(exchange: Exchange, decoder: Decoder) -> AsyncGenerator[Model
     if deadline.passed and not decoder.ended:
         failure = _too_slow(exchange)
     if failure is not None and not decoder.ended:
-        yield decoder.fail(failure)
+        failed = decoder.fail(failure)
+        # What no model has seen costs nothing, and must not make the account of the whole tree uncertain.
+        yield failed.model_copy(update={"usage": NO_USAGE}) if free else failed
         return
     for event in decoder.finish():
         yield event
@@ -120,6 +125,8 @@ async def client_for(url: httpx.URL) -> httpx.AsyncClient:
     It is closed when the loop ends in the ordinary way: the client is kept by an asynchronous generator, and loops close those last.
     """
     loop = asyncio.get_running_loop()
+    if loop not in _clients:
+        _forget_dead_loops()
     kept = _clients.setdefault(loop, {})
     server = f"{url.scheme}://{url.netloc.decode('ascii')}"
     if server not in kept:
@@ -141,7 +148,13 @@ async def _keep(client: httpx.AsyncClient) -> _Keeper:
     try:
         yield client
     finally:
+        _clients.pop(asyncio.get_running_loop(), None)
         await client.aclose()
+
+
+def _forget_dead_loops() -> None:
+    for loop in [loop for loop in _clients if loop.is_closed()]:
+        del _clients[loop]
 
 
 def _make_client(url: httpx.URL) -> httpx.AsyncClient:

@@ -77,6 +77,7 @@ class SseParser:
             read.startswith(b"data: ")
             and read.endswith(b"\n\n")
             and read.count(b"\n") == 2
+            and len(read) <= self._max
             and not (self._tail or self._data or self._event)
         )
 

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 LIMIT = 10.0
 """Seconds any single wait may take."""
 
@@ -112,6 +110,8 @@ class Route:
         await self._ask("GET", f"until/{note}/{count}")
 
     async def _ask(self, method: str, path: str, content: Any = None) -> Any:
+        import httpx  # not in the server's process, where it would only cost time
+
         async with httpx.AsyncClient(timeout=LIMIT + 5, trust_env=False) as client:
             answer = await client.request(method, f"{self._control}/{path}", json=content)
         assert answer.status_code == 200, f"{path}: {answer.text}"
@@ -154,7 +154,7 @@ def running() -> Iterator[Loopback]:
 # What runs in the server's process
 
 
-class _Gone(Exception):
+class _GoneError(Exception):
     """The client has closed the connection."""
 
 
@@ -220,7 +220,7 @@ class _Server:
         plan = place.answers[min(len(place.requests), len(place.answers) - 1)]
         place.requests.append(request)
         await place.note("request")
-        chunked = plan["framing"] == "chunked"
+        chunked: bool = plan["framing"] == "chunked"
         watch = asyncio.ensure_future(reader.read(1))
         try:
             for step in plan["before"]:
@@ -233,7 +233,7 @@ class _Server:
             await writer.drain()
             await place.note("done")
             return chunked
-        except (_Gone, ConnectionError):
+        except (_GoneError, ConnectionError):
             await place.note("disconnected")
             return False
         except EOFError:
@@ -265,21 +265,22 @@ async def _play(
         case "send" | "trickle":
             async for piece in _pieces(step):
                 if watch.done():
-                    raise _Gone
+                    raise _GoneError
                 writer.write(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
                 await writer.drain()
             await place.note("sent")
         case "wait":
             async with place.changed:
                 released = asyncio.ensure_future(place.changed.wait_for(lambda: step["name"] in place.released))
-                await asyncio.wait({watch, released}, return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT)
+                waited: set[asyncio.Future[Any]] = {watch, released}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT)
                 if not released.done():
                     released.cancel()
                     await asyncio.wait({released})
-                    raise _Gone
+                    raise _GoneError
         case "hang":
             await watch
-            raise _Gone
+            raise _GoneError
         case "cut":
             await writer.drain()
             raise EOFError

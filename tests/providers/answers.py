@@ -17,7 +17,9 @@ def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more
     return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m-1", "choices": [choice], **more}
 
 
-def call(index: int | None, call_id: str | None = None, name: str | None = None, arguments: Any = None) -> dict[str, Any]:
+def call(
+    index: int | None, call_id: str | None = None, name: str | None = None, arguments: Any = None
+) -> dict[str, Any]:
     """A delta with one fragment of a tool call; what is `None` is sent as null, a missing index is left out."""
     fragment = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
     return {"tool_calls": [fragment if index is None else {"index": index, **fragment}]}
