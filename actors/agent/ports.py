@@ -51,7 +51,11 @@ class Spawning(Protocol):
     """Sub-agents."""
 
     async def admit(self, children: Sequence[ChildRequest]) -> Sequence[Admission]:
-        """Ask for the children of one fan-out in one call; the answers are in the order of the requests."""
+        """Ask for the children of one fan-out in one call; the answers are in the order of the requests.
+
+        The loop does not interrupt it, so it is answered promptly when the tree is cancelled: with refusals, or with admissions of runs
+        whose flag is set. Every child that is admitted is then handed to `run_child`.
+        """
         ...
 
     async def run_child(self, admitted: Admitted, agent_key: str, value: Any) -> RunResult:

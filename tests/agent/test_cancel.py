@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -291,9 +292,7 @@ async def test_flags() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(child.wait)
         await anyio.wait_all_tasks_blocked()
-        thread = threading.Thread(target=flag.cancel, args=("first",))
-        thread.start()
-    thread.join()
+        await anyio.to_thread.run_sync(flag.cancel, "first")
     flag.cancel("second")
     assert (flag.reason, child.reason, seen) == ("first", "first", ["called"])
     flag.on_cancel(lambda: seen.append("at once"))

@@ -167,7 +167,10 @@ async def test_nothing_is_charged_without_a_bound() -> None:
 
 async def test_length_before_any_text_is_tried_once_with_more_room() -> None:
     """L03: the larger limit does not leak into later turns, and readers see that the first try does not count."""
-    cut = [reasoning("thinking…"), Completed(response=response(ThinkingBlock(text="thinking…"), finish="length"))]
+    cut: list[Any] = [
+        reasoning("thinking…"),
+        Completed(response=response(ThinkingBlock(text="thinking…"), finish="length")),
+    ]
     model = ScriptedModel([cut, [tool_call("add", {"a": 1, "b": 1})], ["done"]])
     settings = ModelSettings(max_output_tokens=100)
     tree = MemoryTree(Agent("lead", model, tools=[add], model_settings=settings))

@@ -65,7 +65,7 @@ class Recorder(Middleware):
         self.note("on_model_delta")
         return event
 
-    async def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:  # type: ignore[override]
+    async def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:
         self.note("wrap_model")
         async for event in call_next(request):
             yield event
@@ -212,7 +212,7 @@ async def test_a_layer_may_call_the_model_again() -> None:
     """U06: each try is counted."""
 
     class Again(Middleware):
-        async def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:  # type: ignore[override]
+        async def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:
             async for event in call_next(request):
                 if isinstance(event, Failed):
                     break
