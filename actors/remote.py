@@ -86,7 +86,7 @@ def translated(error: RayError, part: str) -> Exception:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 @lru_cache(maxsize=256)

@@ -1,9 +1,11 @@
 """The driver's side of one tree: the call of its root, the driver's lane, and who still wants what."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from ..messages.control import Admitted
+from ..messages.errors import RuntimeUnavailableError
 from ..messages.result import RunResult
 from .remote import Handle, answer
 from .stream.lane_port import Flow
@@ -66,12 +68,14 @@ class Session:
             self._gone = self._loop.create_task(self._go())
 
     async def _go(self) -> None:
-        if not self.call.done():
-            await self._set_flow("void")
-            if self._on_reader_gone is not None:
-                await self._on_reader_gone()
-            await asyncio.wait({self.call})
-        await self.drop()
+        # Nobody waits for this: if the Runtime is closed meanwhile, its queues are gone and there is nothing left to free.
+        with contextlib.suppress(RuntimeUnavailableError):
+            if not self.call.done():
+                await self._set_flow("void")
+                if self._on_reader_gone is not None:
+                    await self._on_reader_gone()
+                await asyncio.wait({self.call})
+            await self.drop()
 
     async def _set_flow(self, flow: Flow) -> None:
         self._flow = flow
