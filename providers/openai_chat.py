@@ -1,7 +1,7 @@
 """Models behind the chat completions protocol: OpenAI's, and every server that speaks it."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import httpx
 import pydantic_core
@@ -71,7 +71,7 @@ class OpenAIChat:
         """Names of the keys to send along."""
         return (self._secret_name,) if self._secret_name else ()
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and yield what comes back.
 
         Raises:

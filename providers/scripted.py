@@ -1,7 +1,7 @@
 """A model that says what a script tells it: for tests, examples and demonstrations without a network."""
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -134,7 +134,7 @@ class ScriptedModel:
         if left > 0:
             raise AssertionError(f"{left} of {len(self._turns)} scripted turns were not played")
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Play the next turn."""
         turn = self._take(request)
         if turn is None:

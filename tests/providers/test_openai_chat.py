@@ -1,16 +1,11 @@
 """OpenAIChat against a real server on loopback: cases P03, P05, P06 and P18 to P21."""
 
-import asyncio
-import gc
 import json
 import logging
 import pickle
-import weakref
-from contextlib import aclosing
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 
 from runtree.messages.content import ImageBlock, TextBlock
@@ -21,7 +16,6 @@ from runtree.messages.transcript import UserMessage
 from runtree.messages.usage import NO_USAGE
 from runtree.providers import OpenAIChat, secrets
 from runtree.providers.chat_profile import GENERIC
-from runtree.providers.http import _clients, client_for, close_clients
 from runtree.providers.protocol import Model, NeedsSecrets
 from tests.kit.loopback import Answer, Loopback, Route, body, cut, hang, reset, send, trickle, wait
 
@@ -215,88 +209,6 @@ async def test_p18_a_model_may_declare_a_longer_silence(loopback: Loopback) -> N
         assert await text_of(model, REQUEST.model_copy(update={"idle_timeout": 0.05})) == "Grüße 🌲"
 
 
-async def test_cancelling_closes_the_socket(loopback: Loopback) -> None:
-    route = await loopback.route(Answer([send(stream(chunk({"content": "a"}), done=False)), hang()]))
-    seen = asyncio.Event()
-
-    async def read() -> None:
-        async for event in model_at(route).stream(REQUEST):
-            if isinstance(event, TextDelta):
-                seen.set()
-
-    task = asyncio.create_task(read())
-    await asyncio.wait_for(seen.wait(), 10)
-    task.cancel()
-    await asyncio.wait({task}, timeout=10)
-    assert task.cancelled()
-    await route.until("disconnected")
-
-
-async def test_cancelling_before_the_head_closes_the_socket(loopback: Loopback) -> None:
-    route = await loopback.route(Answer(before=[hang()]))
-    task = asyncio.create_task(ask(model_at(route)))
-    await route.until("request")
-    task.cancel()
-    await asyncio.wait({task}, timeout=10)
-    await route.until("disconnected")
-
-
-async def test_closing_the_iterator_closes_the_socket(loopback: Loopback) -> None:
-    route = await loopback.route(Answer([send(stream(chunk({"content": "a"}), done=False)), hang()]))
-    async with aclosing(model_at(route).stream(REQUEST)) as events:  # type: ignore[type-var]
-        async for event in events:
-            if isinstance(event, TextDelta):
-                break
-    await route.until("disconnected")
-
-
-async def test_server_that_says_done_and_stays(loopback: Loopback) -> None:
-    route = await loopback.route(Answer([send(HELLO), hang()]))
-    assert await text_of(model_at(route)) == "Grüße 🌲"
-    await route.until("disconnected")
-
-
-async def test_connections_are_used_again(loopback: Loopback) -> None:
-    route = await loopback.route(Answer([send(HELLO)]))
-    model = model_at(route)
-    client = await client_for(httpx.URL(route.base_url))
-    for _ in range(3):
-        await text_of(model)
-    pool = client._transport._pool  # type: ignore[attr-defined]
-    assert len(pool.connections) == 1
-
-
-async def test_one_object_serves_concurrent_calls(loopback: Loopback) -> None:
-    route = await loopback.route(Answer([send(HELLO)]))
-    model = model_at(route)
-    texts: list[str] = []
-
-    async def one() -> None:
-        texts.append(await text_of(model))
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(20):
-            tasks.start_soon(one)
-    assert texts == ["Grüße 🌲"] * 20
-
-
-def test_clients_are_closed_with_their_loop() -> None:
-    made: list[httpx.AsyncClient] = []
-
-    async def use() -> None:
-        url = httpx.URL("http://127.0.0.1:9")
-        made.append(await client_for(url))
-        assert await client_for(url) is made[0]
-        await close_clients()
-        assert made[0].is_closed
-        made.append(await client_for(url))
-
-    asyncio.run(use())
-    assert made[1].is_closed
-    gc.collect()
-    assert not [loop for loop in _clients if loop.is_closed()]
-
-
 @pytest.mark.parametrize(
     "status, content, code, retryable",
     [
@@ -409,14 +321,3 @@ async def test_images_are_sent(loopback: Loopback) -> None:
     await ask(model_at(route), ModelRequest(messages=(said,)))
     content = (await route.requests())[0]["json"]["messages"][0]["content"]
     assert content[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-
-
-async def test_nothing_is_left_of_an_abandoned_call(loopback: Loopback) -> None:
-    route = await loopback.route(Answer([send(HELLO), hang()]))
-    events = model_at(route).stream(REQUEST)
-    await anext(events)
-    gone = weakref.ref(events)
-    del events
-    gc.collect()
-    assert gone() is None
-    await route.until("disconnected")
