@@ -1,7 +1,10 @@
-"""From an admission to an exception, where there is no model to tell."""
+"""What a driver checks before and after it asks the supervisor for a root."""
 
 from ..messages.control import Admission, Admitted
-from ..messages.errors import LimitExceededError, RuntimeUnavailableError
+from ..messages.errors import ConfigurationError, LimitExceededError, RuntimeUnavailableError
+from ..messages.limits import Limits
+from ..providers.registry import resolve
+from .agent import Agent, AgentSet
 
 
 def admitted_or_raise(admission: Admission) -> Admitted:
@@ -17,3 +20,30 @@ def admitted_or_raise(admission: Admission) -> Admitted:
     if error.limit is not None:
         raise LimitExceededError(error.limit, error.message, "tree")
     raise RuntimeUnavailableError("supervisor", error.message, "Start another run")
+
+
+def check_limits(agents: AgentSet, limits: Limits | None) -> None:
+    """Refuse bounds that could not be kept, rather than ignore them.
+
+    Raises:
+        ConfigurationError: `max_parallel` over a tree, which this version does not keep; or `max_cost` where a model has no price.
+    """
+    everyone = agents.all()
+    given = {"limits": limits, **{f"agent {agent.name}, limits": agent.limits for agent in everyone}}
+    for field, bound in given.items():
+        if bound is None:
+            continue
+        if bound.max_parallel is not None:
+            fix = "Use Agent(max_parallel=...), which bounds the calls of one turn"
+            raise ConfigurationError(f"{field}.max_parallel", "it is not supported by this version", fix)
+        if bound.max_cost is not None:
+            _check_prices(field, everyone)
+
+
+def _check_prices(field: str, agents: tuple[Agent, ...]) -> None:
+    for agent in agents:
+        if resolve(agent.model).profile.price is None:
+            problem = f"the model of agent {agent.name} has no price, so its cost can't be bounded"
+            raise ConfigurationError(
+                f"{field}.max_cost", problem, "Give its profile a price, or bound max_tokens instead"
+            )

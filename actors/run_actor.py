@@ -5,6 +5,7 @@ while the run's loop is blocked.
 """
 
 import asyncio
+import importlib
 import os
 from collections.abc import Mapping
 from typing import Final
@@ -63,6 +64,7 @@ class RunActor:
     @ray.method(concurrency_group="control")
     async def start(self) -> ProcessInfo:
         """Open the long-poll; tells which process this is."""
+        await asyncio.to_thread(_preload)
         if self._poll is None:
             supervisor = await SupervisorClient.known(self._namespace)
             self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey))
@@ -135,6 +137,11 @@ class RunActor:
         live = self._live.get(order.run_id)
         if live is not None and live.host.stamp.attempt == order.attempt:
             live.cancel_from_outside(order.reason)
+
+
+def _preload() -> None:
+    """Import what nearly every run needs, so that its first one does not pay for it."""
+    importlib.import_module("runtree.providers.openai_chat")
 
 
 class _LiveRun:

@@ -26,7 +26,7 @@ from ..messages.result import CancelReport, RunInfo, RunResult
 from ..messages.transcript import Message
 from ..messages.version import VERSION, WIRE_VERSION
 from ..providers import secrets
-from .admission import admitted_or_raise
+from .admission import admitted_or_raise, check_limits
 from .agent import Agent, AgentSet
 from .connection import connect
 from .handle import RunHandle
@@ -275,6 +275,7 @@ class _OpenRuntime:
         tags: Mapping[str, str] | None,
     ) -> RunHandle:
         agents = AgentSet.of(agent)
+        check_limits(agents, limits)
         tree = self._tree(agents, deps)
         packed_value = _pickled("input", value)
         run_id = new_run_id()

@@ -38,6 +38,10 @@ class AgentSet:
         key = flat.visit(root, ())
         return cls(flat.agents, flat.resolve(), key)
 
+    def all(self) -> tuple[Agent, ...]:
+        """Return every agent, the root first."""
+        return tuple(self._agents.values())
+
     def agent(self, key: str) -> Agent:
         """Return the agent of a key."""
         return self._agents[key]

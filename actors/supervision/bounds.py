@@ -3,6 +3,7 @@
 from ...messages.control import ChargeReply, ChargeRequest
 from ...messages.errors import LimitExceededError
 from ...messages.failure import Failure
+from ...messages.limits import Limits
 from .records import Run
 
 
@@ -25,8 +26,9 @@ def refusal(parent: Run | None, now: float) -> Failure | None:
             return _limit("max_depth", limits.max_depth, _scope(scope))
         if limits.max_runs is not None and scope.admitted_runs >= limits.max_runs:
             return _limit("max_runs", limits.max_runs, _scope(scope))
-        if limits.max_tokens is not None and scope.totals().total_usage.tokens >= limits.max_tokens:
-            return _limit("max_tokens", limits.max_tokens, _scope(scope))
+        spent = _spent(scope, limits)
+        if spent is not None:
+            return spent
     return None
 
 
@@ -46,12 +48,22 @@ def charge(run: Run, request: ChargeRequest) -> ChargeReply:
             left := limits.max_tool_calls - scope.granted_tool_calls
         ):
             tool_calls, error = left, _limit("max_tool_calls", limits.max_tool_calls, _scope(scope))
-        if limits.max_tokens is not None and model_calls and scope.totals().total_usage.tokens >= limits.max_tokens:
-            model_calls, error = 0, _limit("max_tokens", limits.max_tokens, _scope(scope))
+        spent = _spent(scope, limits) if model_calls else None
+        if spent is not None:
+            model_calls, error = 0, spent
     for scope in run.lineage():
         scope.granted_model_calls += model_calls
         scope.granted_tool_calls += tool_calls
     return ChargeReply(granted_model_calls=model_calls, granted_tool_calls=tool_calls, error=error)
+
+
+def _spent(scope: Run, limits: Limits) -> Failure | None:
+    """Return which of the bounds on what was consumed is reached by what has been reported so far."""
+    if limits.max_tokens is not None and scope.totals().total_usage.tokens >= limits.max_tokens:
+        return _limit("max_tokens", limits.max_tokens, _scope(scope))
+    if limits.max_cost is not None and (scope.totals().total_cost.amount or 0) >= limits.max_cost:
+        return _limit("max_cost", limits.max_cost, _scope(scope))
+    return None
 
 
 def _limit(name: str, allowed: object, scope: str) -> Failure:
