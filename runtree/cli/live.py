@@ -10,7 +10,6 @@ from rich.live import Live
 from rich.text import Text
 
 from ..messages.items import StreamItem
-from ..messages.usage import NO_COST, NO_USAGE
 from .figures import UNKNOWN, money_text, printable, short_id, tokens_text, totals_text
 from .rows import Row, Tree
 
@@ -80,7 +79,7 @@ def totals_line(tree: Tree, now: float) -> Text | None:
     """Return what the tree consumed so far; `None` before its first item."""
     if (root := tree.root) is None:
         return None
-    usage, cost = (root.totals.total_usage, root.totals.total_cost) if root.totals else (NO_USAGE, NO_COST)
+    usage, cost = tree.spent
     seconds = max((root.ended or now) - (root.started or now), 0.0)
     return Text(totals_text(len(tree), usage, cost, seconds), style="dim")
 

@@ -21,7 +21,7 @@ from ..messages.items import (
     UnknownItem,
     UsageUpdated,
 )
-from ..messages.usage import Totals
+from ..messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
 
 RowState = Literal["running", "completed", "failed", "cancelled"]
 
@@ -49,14 +49,21 @@ class Row:
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     """Names of the tools that are at work, by call id."""
     text: str = ""
-    """The end of what it said."""
+    """The last line that is not blank, with the line feed that ended it; of a very long one the begin and the end."""
     speaks: bool = False
     """It has said something in this turn."""
 
     @property
     def last_line(self) -> str:
         """The last line that is not blank."""
-        return next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
+        return self.text.strip()
+
+    def say(self, text: str) -> None:
+        """Take in what the run said next."""
+        lines = ((self.text if self.speaks else "") + text).splitlines(keepends=True)
+        line = next((line for line in reversed(lines) if line.strip()), "")
+        self.text = line if len(line) <= _KEPT_TEXT else line[: _KEPT_TEXT // 2] + line[-(_KEPT_TEXT // 2) :]
+        self.speaks = True
 
     @property
     def activity(self) -> str:
@@ -100,6 +107,12 @@ class Tree:
         """The row of the root, once its first item has come."""
         return next((row for row in self.rows.values() if row.parent_run_id is None), None)
 
+    @property
+    def spent(self) -> tuple[Usage, Cost]:
+        """What all runs together are known to have used."""
+        known = [row.totals for row in self.rows.values() if row.totals is not None]
+        return sum((totals.usage for totals in known), NO_USAGE), sum((totals.cost for totals in known), NO_COST)
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -142,8 +155,7 @@ def _reduce(row: Row, item: StreamItem) -> None:
         case TurnStarted():
             row.speaks = False
         case ModelDelta(text=text) if text:
-            row.text = ((row.text if row.speaks else "") + text)[-_KEPT_TEXT:]
-            row.speaks = True
+            row.say(text)
         case ToolCallStarted():
             row.open_calls[item.call_id] = item.tool_name
         case ToolProgress(message=message) if message:

@@ -13,7 +13,7 @@ from .connection import NAMESPACE, open_runtime
 from .figures import totals_text
 from .interrupts import Interrupts
 from .output import CANCELLED_EXIT, COMPLETED_EXIT, FAILED_EXIT, error, notice, output_text, write
-from .view import View, make_view, view_kind
+from .view import View, ViewKind, make_view, view_kind
 
 if TYPE_CHECKING:
     from ..actors.agent.agent import Agent
@@ -50,7 +50,7 @@ class Session:
                     async with make_view(kind) as view:
                         await self._follow(handle, view, interrupts)
                     result = await handle.outcome()
-                    _conclude(result, time.monotonic() - begin, on_stdout=kind != "json")
+                    _conclude(result, time.monotonic() - begin, kind)
                 except BrokenPipeError:
                     # Who read the output is gone; what is still written must not raise again.
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,15 +77,25 @@ async def _show_all(handle: "RunHandle", view: View) -> None:
         view.show(item)
 
 
-def _conclude(result: RunResult, seconds: float, *, on_stdout: bool) -> None:
+def _conclude(result: RunResult, seconds: float, kind: ViewKind) -> None:
     if result.error is not None:
         error(result.error.message)
     totals = totals_text(max(len(result.runs), 1), result.total_usage, result.total_cost, seconds)
-    if not on_stdout:
+    if kind == "json":
         notice(totals)
         return
     if result.status == "completed":
         write()
-        write(output_text(result.output))
+        _write_output(output_text(result.output), kind)
     write()
     write(totals)
+
+
+def _write_output(text: str, kind: ViewKind) -> None:
+    if kind != "live":
+        write(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console().print(Text(text))  # breaks lines between words

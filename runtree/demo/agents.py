@@ -10,6 +10,8 @@ from .models import SUMMARIZER, Document, ReadThenSummarize, make_extract, make_
 
 SCRIPTED: Final = "scripted"
 _AT_ONCE: Final = 8
+# A small model does not know when it has said enough; others refuse some of these settings.
+_BRIEF: Final = ModelSettings(max_output_tokens=80, temperature=0.1, seed=7, stop=("\n\n",))
 
 
 def make_lead(model: str, files: int) -> Agent:
@@ -24,7 +26,7 @@ def make_lead(model: str, files: int) -> Agent:
         model=ReadThenSummarize(make_extract() if model == SCRIPTED else resolve(model)),
         tools=[read_file],
         input_type=Document,
-        model_settings=ModelSettings(max_output_tokens=120, temperature=0.2, seed=7),
+        model_settings=_BRIEF if model.startswith("local:") else None,
     )
     return Agent(
         name="lead",

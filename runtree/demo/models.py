@@ -17,6 +17,8 @@ from ..providers.scripted import Part, ScriptedModel, tool_call
 from .folder import names_in
 
 SUMMARIZER: Final = "summarizer"
+# Put after the text and asked for one sentence, a small model comes to an end by itself.
+_ASK: Final = "\n\nWhat is this text about? Answer in one sentence."
 _NOTHING_BOUGHT: Final = UsageDelta(usage=NO_USAGE)
 
 
@@ -87,20 +89,14 @@ def _join(request: ModelRequest) -> list[Part]:
 
 
 def _first_sentence(request: ModelRequest) -> list[Part]:
-    body = re.sub(r"^(#.*|Text:|Summary:?)$", "", _document_in(_text_of(request.messages[-1])), flags=re.MULTILINE)
-    sentence = re.split(r"(?<=[.!?])\s", body.strip(), maxsplit=1)[0]
+    document = _text_of(request.messages[-1]).removesuffix(_ASK)
+    body = re.sub(r"^#.*$", "", document, flags=re.MULTILINE).strip()
+    sentence = re.split(r"(?<=[.!?])\s", body, maxsplit=1)[0]
     return [f"[scripted, first sentence] {sentence}", _NOTHING_BOUGHT]
 
 
-_BEGIN, _END = "Text:\n", "\n\nSummary:"
-
-
 def _question(document: str) -> str:
-    return f"Summarize the following text in two sentences.\n\n{_BEGIN}{document.strip()}{_END}"
-
-
-def _document_in(question: str) -> str:
-    return question.partition(_BEGIN)[2].removesuffix(_END)
+    return document.strip() + _ASK
 
 
 def _text_of(message: object) -> str:
