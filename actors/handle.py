@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from ..messages.errors import RunCancelledError, RunFailedError, RuntimeUnavailableError
+from ..messages.errors import RunCancelledError, RunFailedError, RuntimeClosedError, RuntimeUnavailableError
 from ..messages.failure import Failure
 from ..messages.items import (
     TERMINAL_KINDS,
@@ -27,6 +27,8 @@ from .supervisor_client import SupervisorClient
 
 _STALL_SECONDS = 5.0
 """How long a reader in another task may take for its next item, before a pending `result()` counts the stream as unread."""
+
+_LAST_FRAMES_SECONDS = 2.0
 
 _Cancel = Callable[[str, str, float], Awaitable[CancelReport]]
 
@@ -125,6 +127,8 @@ class RunHandle:
 
     async def outcome(self) -> RunResult:
         """Wait like `result()`, and return the end whatever it is."""
+        if self._session.call.cancelled():
+            raise RuntimeClosedError("RunHandle.result()")
         watch = asyncio.create_task(self._let_it_end(asyncio.current_task()))
         try:
             result: RunResult = await asyncio.shield(self._session.call)
@@ -157,6 +161,13 @@ class RunHandle:
         """Return what was fetched ahead, and fetch ahead again. A cancelled reader loses nothing: the fetch goes on without it."""
         fetch = self._fetch or asyncio.ensure_future(self._session.take())
         self._fetch = fetch
+        call = self._session.call
+        await asyncio.wait({fetch, call}, return_when=asyncio.FIRST_COMPLETED)
+        if not fetch.done() and not call.cancelled() and call.exception() is not None:
+            # The run broke off without an end in the stream; what it said last may still be on its way.
+            await asyncio.wait({fetch}, timeout=_LAST_FRAMES_SECONDS)
+            if not fetch.done():
+                call.result()
         frames = await asyncio.shield(fetch)
         self._fetch = asyncio.ensure_future(self._session.take()) if frames else None
         return frames
@@ -170,6 +181,8 @@ class RunHandle:
 
     async def _end_without_stream(self) -> StreamItem:
         """Make the terminal item of a run whose queue is gone."""
+        if self._session.call.cancelled():
+            raise RuntimeClosedError("reading the stream of a RunHandle")
         result = await asyncio.shield(self._session.call)
         seq = 0 if self._last is None else self._last.seq + 1
         totals = Totals(

@@ -24,7 +24,7 @@ from ..messages.limits import Limits
 from ..messages.result import RunResult
 from ..messages.usage import Cost, Totals, Usage
 from .agent import AgentSet
-from .jobs import RunJob
+from .jobs import Keys, RunJob
 from .run_call import QueueClients, RunCaller, StartActor
 from .stream.emitter import Emitter
 from .supervisor_client import SupervisorClient
@@ -33,8 +33,9 @@ from .supervisor_client import SupervisorClient
 class RunActorHost:
     """The ports of `AgentRun`, on Ray. It belongs to the run's event loop."""
 
-    def __init__(self, job: RunJob, supervisor: SupervisorClient, start_actor: StartActor) -> None:
+    def __init__(self, job: RunJob, keys: Keys, supervisor: SupervisorClient, start_actor: StartActor) -> None:
         self._job = job
+        self.keys = keys
         self._admitted = job.admitted
         self._supervisor = supervisor
         self._queues = QueueClients(supervisor.namespace)
@@ -150,7 +151,7 @@ class RunActorHost:
         )
         resources = None if self.agents is None else self.agents.agent(agent_key).resources
         with anyio.CancelScope(shield=True):
-            result = await self._caller.run(job, resources)
+            result = await self._caller.run(job, self.keys, resources)
         return result  # noqa: RET504 - for a checker, the scope may swallow an exception and fall through
 
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:

@@ -1,5 +1,6 @@
 """What a run actor is sent, and what it sends back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..messages.control import Admitted
@@ -20,8 +21,6 @@ class TreeContext:
     """The pickled `AgentSet`."""
     deps: bytes = field(repr=False)
     """The pickled dependencies."""
-    secrets: dict[str, str] = field(repr=False)
-    """Keys of the models, by name."""
     bounds: Bounds
     """Size and flow of new lanes."""
     schedule_timeout: float
@@ -46,6 +45,18 @@ class RunJob:
     """The parent's call it answers."""
     tags: dict[str, str] = field(default_factory=dict[str, str])
     """What the caller attached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a tree's models, by name.
+
+    They travel as an argument of their own: Ray keeps small arguments in memory, while a large one, such as a job with a long conversation, goes
+    through the object store and may be spilled to a file.
+    """
+
+    values: Mapping[str, str] = field(repr=False)
+    """Keys by name."""
 
 
 @dataclass(frozen=True, slots=True)

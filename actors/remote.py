@@ -124,6 +124,15 @@ async def find(name: str, namespace: str, part: str) -> Handle:
     return handle
 
 
+async def exists(name: str, namespace: str) -> bool:
+    """Return whether an actor of this name lives."""
+    try:
+        await find(name, namespace, "actor")
+    except ActorGoneError:
+        return False
+    return True
+
+
 def kill(handle: Handle) -> None:
     """End an actor's process now; harmless for one that is gone."""
     ray.kill(handle, no_restart=True)

@@ -15,7 +15,7 @@ import ray
 from pydantic import TypeAdapter
 
 from ..messages.control import CancelOrder, EndReport, Order
-from ..messages.errors import InternalError, RuntreeError, VersionMismatchError
+from ..messages.errors import RuntreeError, VersionMismatchError
 from ..messages.failure import Failure
 from ..messages.items import RunFailed
 from ..messages.result import RunResult
@@ -24,7 +24,7 @@ from ..messages.version import VERSION
 from ..providers import secrets
 from .agent import AgentRun, AgentSet
 from .host import RunActorHost
-from .jobs import ProcessInfo, RunEnd, RunJob
+from .jobs import Keys, ProcessInfo, RunEnd, RunJob
 from .remote import Handle, create
 from .supervisor_client import SupervisorClient
 
@@ -71,7 +71,7 @@ class RunActor:
         node_id = ray.get_runtime_context().get_node_id()
         return ProcessInfo(VERSION, os.getpid(), node_id)
 
-    async def run(self, job: RunJob) -> RunEnd:
+    async def run(self, job: RunJob, keys: Keys) -> RunEnd:
         """Execute a run to its end.
 
         Returns only after its terminal item was accepted by its parent's lane.
@@ -85,7 +85,7 @@ class RunActor:
         if self._supervisor is None:
             self._supervisor = await SupervisorClient.known(self._namespace)
         stamp = job.admitted.stamp
-        host = RunActorHost(job, self._supervisor, start_run_actor)
+        host = RunActorHost(job, keys, self._supervisor, start_run_actor)
         live = self._live[stamp.run_id] = _LiveRun(host, asyncio.get_running_loop())
         try:
             result, reusable = await self._execute(job, host, live)
@@ -106,7 +106,7 @@ class RunActor:
     async def _execute(self, job: RunJob, host: RunActorHost, live: "_LiveRun") -> tuple[RunResult, bool]:
         stamp = job.admitted.stamp
         try:
-            secrets.provide(job.tree.secrets)
+            secrets.provide(host.keys.values)
             agents = host.agents = AgentSet.load(job.tree.agents)
             run = AgentRun(
                 agents.agent(job.agent_key),
@@ -132,10 +132,8 @@ class RunActor:
 
     def _obey(self, order: Order) -> None:
         """Carry out an order; called on the control loop."""
-        if not isinstance(order, CancelOrder):
-            raise InternalError(f"a run actor got an order of kind {order.kind}")
-        live = self._live.get(order.run_id)
-        if live is not None and live.host.stamp.attempt == order.attempt:
+        live = self._live.get(order.run_id) if isinstance(order, CancelOrder) else None
+        if live is not None and isinstance(order, CancelOrder) and live.host.stamp.attempt == order.attempt:
             live.cancel_from_outside(order.reason)
 
 

@@ -11,7 +11,7 @@ from ..messages.control import Admitted, LaneAddress, LossReport, LossVerdict
 from ..messages.errors import RuntimeUnavailableError, RuntreeError
 from ..messages.failure import Failure
 from ..messages.result import RunResult
-from .jobs import RunEnd, RunJob
+from .jobs import Keys, RunEnd, RunJob
 from .lane_client import LaneClient
 from .remote import MIB, ActorGoneError, Handle, answer, find, kill
 from .stream.tracking import Ending
@@ -47,7 +47,7 @@ class RunCaller:
         self._queues = queues
         self._namespace = supervisor.namespace
 
-    async def run(self, job: RunJob, resources: Mapping[str, float] | None = None) -> RunResult:
+    async def run(self, job: RunJob, keys: Keys, resources: Mapping[str, float] | None = None) -> RunResult:
         """Run a job to its end; never raises for what happens to the run.
 
         Returns only after the run's terminal item was accepted by its parent's lane.
@@ -56,7 +56,7 @@ class RunCaller:
         handle: Handle | None = None
         try:
             handle = await self._actor(admitted, job, resources)
-            end: RunEnd = await answer(handle.run.remote(job), "run actor", None)
+            end: RunEnd = await answer(handle.run.remote(job, keys), "run actor", None)
         except RuntreeError as error:
             return await self._lost(admitted, error)
         if admitted.actor is None or not end.reusable:

@@ -30,7 +30,7 @@ from .admission import admitted_or_raise, check_limits
 from .agent import Agent, AgentSet
 from .connection import connect
 from .handle import RunHandle
-from .jobs import RunJob, TreeContext
+from .jobs import Keys, RunJob, TreeContext
 from .pool import Pool
 from .remote import MIB, Handle, answer, create, kill
 from .run_actor import start_run_actor
@@ -276,6 +276,7 @@ class _OpenRuntime:
     ) -> RunHandle:
         agents = AgentSet.of(agent)
         check_limits(agents, limits)
+        keys = self._keys(agents)
         tree = self._tree(agents, deps)
         packed_value = _pickled("input", value)
         run_id = new_run_id()
@@ -294,7 +295,7 @@ class _OpenRuntime:
             messages=_MESSAGES.dump_json(tuple(messages)).decode(),
             tags=dict(tags or {}),
         )
-        call = asyncio.create_task(self._caller.run(job, agent.resources))
+        call = asyncio.create_task(self._caller.run(job, keys, agent.resources))
         session = Session(
             admitted,
             list(self._queues.values()),
@@ -338,20 +339,22 @@ class _OpenRuntime:
         elif isinstance(order, RetireOrder):
             self.pool.retire(order.actor)
 
-    def _tree(self, agents: AgentSet, deps: Any) -> TreeContext:
+    def _keys(self, agents: AgentSet) -> Keys:
         names = agents.secret_names()
         found = {**secrets.collect(names), **{name: self._secrets[name] for name in names if name in self._secrets}}
         for name in names:
             if name not in found:
                 fix = f"Set {name} in the environment of the driver, or pass Runtime(secrets={{{name!r}: ...}})"
                 raise MissingSecretError(f"secret {name}", "a model of the tree needs it and it is not set", fix)
+        return Keys(found)
+
+    def _tree(self, agents: AgentSet, deps: Any) -> TreeContext:
         return TreeContext(
             driver_id=self._driver_id,
             namespace=self.supervisor.namespace,
             version=VERSION,
             agents=agents.dump(),
             deps=_pickled("deps", deps),
-            secrets=found,
             bounds=self._bounds,
             schedule_timeout=self._schedule_timeout,
         )

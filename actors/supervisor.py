@@ -26,7 +26,7 @@ from ..messages.control import (
 from ..messages.errors import RuntreeError, VersionMismatchError
 from ..messages.result import CancelReport
 from ..messages.version import VERSION, WIRE_VERSION
-from .remote import kill_by_name
+from .remote import exists, kill_by_name
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
 from .supervision.mailboxes import Mailboxes
@@ -255,11 +255,12 @@ class Supervisor:
             self._changed()
 
     async def _sweep(self) -> None:
-        """Drop drivers that are gone: Ray has ended their actors with them."""
+        """Drop drivers that are gone: Ray has ended their actors with them, queue actors included."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             for driver in self._registry.drivers():
-                if time.time() - driver.seen > _DRIVER_SILENCE and driver.hello.driver_id not in self._polls:
+                silent = time.time() - driver.seen > _DRIVER_SILENCE and driver.hello.driver_id not in self._polls
+                if silent or not await exists(driver.hello.queues[0], self._namespace):
                     self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
                     self._changed()
 

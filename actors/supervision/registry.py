@@ -176,10 +176,11 @@ class Registry:
         """Return what a loss counts as."""
         run = self.get(report.run_id)
         lanes = [below.own_lane for below in reversed(run.subtree()) if below.own_lane is not None]
-        cancelled = run.status == "cancelled"
+        # A flagged run that was killed while it reported a normal end has lost its result all the same.
+        cancelled = run.flag is not None
         return LossVerdict(
             status="cancelled" if cancelled else "failed",
-            reason=run.flag.reason if cancelled and run.flag is not None else report.reason,
+            reason=report.reason if run.flag is None else run.flag.reason,
             forced=run.forced,
             lanes=tuple(lanes),
         )
