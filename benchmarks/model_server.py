@@ -1,0 +1,124 @@
+"""A chat completions endpoint on loopback that costs next to nothing, for benchmarks.
+
+    python benchmarks/model_server.py [--port 0]
+
+The model's name says what comes back: `burst-N` sends N deltas at once, `hang-N` sends N deltas and then stays open without a word,
+`lead-N` calls the tool `worker` N times and, once it sees results, answers `done`. `GET /stats` tells how many streams hang and when the last one
+was closed (seconds of the machine's monotonic clock). Prints its port as the first line.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import time
+from typing import Any
+
+HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
+    b"connection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+_MODEL = re.compile(rb'"model"\s*:\s*"([^"]+)"')
+_LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
+
+
+def _event(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    chunk = {
+        "id": "chatcmpl-benchmark-0123456789abcdef",
+        "object": "chat.completion.chunk",
+        "created": 1_800_000_000,
+        "model": "benchmark",
+        "system_fingerprint": "fp_0123456789",
+        "choices": [choice],
+        "usage": None,
+    }
+    return b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _last(count: int) -> bytes:
+    usage = {"prompt_tokens": 20, "completion_tokens": count, "total_tokens": 20 + count}
+    return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
+
+
+def _call(index: int) -> dict[str, Any]:
+    function = {"name": "worker", "arguments": '{"input":"go"}'}
+    return {"index": index, "id": f"call_{index}", "type": "function", "function": function}
+
+
+def answer(model: str, *, after_tools: bool) -> tuple[bytes, bool]:
+    """Return the events of an answer, and whether it hangs afterwards."""
+    kind, _, number = model.partition("-")
+    count = int(number or 0)
+    if kind == "lead" and not after_tools:
+        events = [_event({"tool_calls": [_call(index)]}) for index in range(count)] + [_event({}, "tool_calls")]
+    elif kind == "lead":
+        events = [_event({"content": "done"}), _event({}, "stop")]
+    else:
+        events = [_event({"content": "word "})] * count + ([] if kind == "hang" else [_event({}, "stop")])
+    hangs = kind == "hang"
+    return b"".join(events) + (b"" if hangs else _last(count)), hangs
+
+
+class Connection(asyncio.Protocol):
+    """One connection; requests may follow each other."""
+
+    hanging = 0
+    last_closed = 0.0
+
+    def __init__(self) -> None:
+        self.buffer = b""
+        self.hangs = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the close of a hanging stream."""
+        if self.hangs:
+            Connection.hanging -= 1
+            Connection.last_closed = time.monotonic()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer every complete request."""
+        self.buffer += data
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = self.buffer[:end]
+            length = _LENGTH.search(head)
+            stop = end + 4 + (int(length[1]) if length else 0)
+            if len(self.buffer) < stop:
+                return
+            body, self.buffer = self.buffer[end + 4 : stop], self.buffer[stop:]
+            self._answer(head, body)
+
+    def _answer(self, head: bytes, body: bytes) -> None:
+        if head.startswith(b"GET /stats"):
+            stats = {"hanging": Connection.hanging, "last_closed": Connection.last_closed, "now": time.monotonic()}
+            text = json.dumps(stats).encode()
+            self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(text) + text)
+            return
+        model = _MODEL.search(body)
+        events, self.hangs = answer(model[1].decode() if model else "", after_tools=b'"role":"tool"' in body)
+        self.transport.write(HEAD + b"%x\r\n" % len(events) + events + b"\r\n" + (b"" if self.hangs else b"0\r\n\r\n"))
+        if self.hangs:
+            Connection.hanging += 1
+
+
+async def serve(port: int) -> None:
+    """Serve until the process is ended."""
+    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+def main() -> None:
+    """Read the port and serve."""
+    parser = argparse.ArgumentParser(description="A chat completions endpoint for benchmarks.")
+    parser.add_argument("--port", type=int, default=0)
+    asyncio.run(serve(parser.parse_args().port))
+
+
+if __name__ == "__main__":
+    main()
