@@ -342,8 +342,8 @@ class _OpenRuntime:
     def _keys(self, agents: AgentSet) -> Keys:
         names = agents.secret_names()
         found = {**secrets.collect(names), **{name: self._secrets[name] for name in names if name in self._secrets}}
-        for name in names:
-            if name not in found:
+        for name, required in names.items():
+            if required and name not in found:
                 fix = f"Set {name} in the environment of the driver, or pass Runtime(secrets={{{name!r}: ...}})"
                 raise MissingSecretError(f"secret {name}", "a model of the tree needs it and it is not set", fix)
         return Keys(found)

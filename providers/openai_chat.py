@@ -71,6 +71,11 @@ class OpenAIChat:
         """Names of the keys to send along."""
         return (self._secret_name,) if self._secret_name else ()
 
+    @property
+    def key_required(self) -> bool:
+        """Whether a call without a key can't work; many local servers ask for none."""
+        return self._needs_key
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and yield what comes back.
 

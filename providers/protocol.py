@@ -27,7 +27,10 @@ class Model(Protocol):
 
 @runtime_checkable
 class NeedsSecrets(Protocol):
-    """A model that needs keys names them, so that the driver can send them along."""
+    """A model that needs keys names them, so that the driver can send them along.
+
+    One that can do without says so by an attribute `key_required` that is false.
+    """
 
     @property
     def secret_names(self) -> tuple[str, ...]:

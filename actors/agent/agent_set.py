@@ -60,14 +60,15 @@ class AgentSet:
             )
         return names[name]
 
-    def secret_names(self) -> tuple[str, ...]:
-        """Return the names of all keys the models need, sorted."""
-        names: set[str] = set()
+    def secret_names(self) -> dict[str, bool]:
+        """Return the names of all keys the models use, sorted, and for each whether a model can't do without."""
+        names: dict[str, bool] = {}
         for agent in self._agents.values():
             model = resolve(agent.model)
             if isinstance(model, NeedsSecrets):
-                names.update(model.secret_names)
-        return tuple(sorted(names))
+                for name in model.secret_names:
+                    names[name] = names.get(name, False) or getattr(model, "key_required", True)
+        return dict(sorted(names.items()))
 
     def dump(self) -> bytes:
         """Return the set as bytes for an actor of the same job.

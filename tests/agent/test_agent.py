@@ -171,7 +171,7 @@ def test_the_part_that_cannot_travel_is_named(agent: Agent, part: str) -> None:
 
 def test_secret_names_of_all_models() -> None:
     agents = AgentSet.of(Agent("lead", MODEL, agents=[Agent("a", _Model()), Agent("b", _Model())]))
-    assert agents.secret_names() == ("SOME_KEY",)
+    assert agents.secret_names() == {"SOME_KEY": True}
 
 
 def test_sets_travel() -> None:
