@@ -49,8 +49,6 @@ class SseParser:
         """
         if self._after_cr or b"\r" in read:
             read = self._with_lf(read)
-        elif self._is_one_event(read):
-            return [SseEvent(read[6:-2])]
         if b"\n" not in read:
             self._keep(read)
             return []
@@ -58,9 +56,16 @@ class SseParser:
             read = b"".join((*self._tail, read))
             self._tail.clear()
             self._tail_bytes = 0
-        lines = read.split(b"\n")
-        last = lines.pop()
-        events = self._take(lines)
+        if self._data or self._event:
+            *lines, last = read.split(b"\n")
+            events = self._take(lines)
+        else:
+            *blocks, last = read.split(b"\n\n")
+            events = self._take_blocks(blocks)
+            if b"\n" in last:
+                *lines, last = last.split(b"\n")
+                events += self._take(lines)
+        self._first_line = False
         if last:
             self._keep(last)
         return events
@@ -71,15 +76,15 @@ class SseParser:
         self._tail = []
         return self._take(lines)
 
-    def _is_one_event(self, read: bytes) -> bool:
-        """Whether the read is one ordinary event, as it is where each event is a chunk of HTTP: the shortest path there is."""
-        return (
-            read.startswith(b"data: ")
-            and read.endswith(b"\n\n")
-            and read.count(b"\n") == 2
-            and len(read) <= self._max
-            and not (self._tail or self._data or self._event)
-        )
+    def _take_blocks(self, blocks: list[bytes]) -> list[SseEvent]:
+        """Take whole events. Nearly all are a single line of data, which needs no look at lines."""
+        events: list[SseEvent] = []
+        for block in blocks:
+            if block[:6] == b"data: " and b"\n" not in block and len(block) <= self._max:
+                events.append(SseEvent(block[6:]))
+            else:
+                events += self._take([*block.split(b"\n"), b""])
+        return events
 
     def _take(self, lines: list[bytes]) -> list[SseEvent]:
         events: list[SseEvent] = []

@@ -43,6 +43,11 @@ def wait(name: str) -> Step:
     return {"do": "wait", "name": name}
 
 
+def pause(seconds: float) -> Step:
+    """Sends nothing for a while; for what is about time itself, everything else waits by name."""
+    return {"do": "pause", "seconds": seconds}
+
+
 def hang() -> Step:
     """Sends nothing more and keeps the connection open until the client closes it."""
     return {"do": "hang"}
@@ -278,6 +283,8 @@ async def _play(
                     released.cancel()
                     await asyncio.wait({released})
                     raise _GoneError
+        case "pause":
+            await asyncio.sleep(step["seconds"])
         case "hang":
             await watch
             raise _GoneError

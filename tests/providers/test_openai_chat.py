@@ -17,7 +17,7 @@ from runtree.messages.usage import NO_USAGE
 from runtree.providers import OpenAIChat, secrets
 from runtree.providers.chat_profile import GENERIC
 from runtree.providers.protocol import Model, NeedsSecrets
-from tests.kit.loopback import Answer, Loopback, Route, body, cut, hang, reset, send, trickle, wait
+from tests.kit.loopback import Answer, Loopback, Route, body, cut, hang, pause, reset, send, trickle, wait
 
 from .answers import USAGE_CHUNK, call, chunk, stream
 
@@ -178,35 +178,15 @@ async def test_p18_the_total_time_is_another_limit(loopback: Loopback, answer: A
 
 
 async def test_p03_comments_are_no_silence(loopback: Loopback) -> None:
-    """P03 and P18: each comment starts the idle time anew."""
-    steps = [step for n in range(3) for step in (send(": ping\n\n"), wait(f"w{n}"))]
-    route = await loopback.route(Answer([*steps, send(HELLO)]))
-    model = model_at(route)
-
-    async def release() -> None:
-        for n in range(3):
-            await route.until("sent", n + 1)
-            await anyio.sleep(0.2)
-            await route.release(f"w{n}")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(release)
-        # Longer than any one silence, shorter than all of them.
-        assert await text_of(model, REQUEST.model_copy(update={"idle_timeout": 0.5})) == "Grüße 🌲"
+    """P03 and P18: each comment starts the idle time anew; all pauses together are longer than it."""
+    route = await loopback.route(Answer([*[pause(0.4), send(": ping\n\n")] * 4, send(HELLO)]))
+    assert await text_of(model_at(route), REQUEST.model_copy(update={"idle_timeout": 1.2})) == "Grüße 🌲"
 
 
 async def test_p18_a_model_may_declare_a_longer_silence(loopback: Loopback) -> None:
-    route = await loopback.route(Answer(before=[wait("go")], steps=[send(HELLO)]))
+    route = await loopback.route(Answer(before=[pause(0.3)], steps=[send(HELLO)]))
     model = model_at(route, profile=GENERIC.model_copy(update={"silence": 20.0}))
-
-    async def release() -> None:
-        await route.until("request")
-        await anyio.sleep(0.15)
-        await route.release("go")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(release)
-        assert await text_of(model, REQUEST.model_copy(update={"idle_timeout": 0.05})) == "Grüße 🌲"
+    assert await text_of(model, REQUEST.model_copy(update={"idle_timeout": 0.05})) == "Grüße 🌲"
 
 
 @pytest.mark.parametrize(
