@@ -7,7 +7,7 @@ lines can be cut out without parsing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -51,6 +51,12 @@ def encode_delta(kind: str, seq: int, time: float, fields: dict[str, Any]) -> by
     The caller guarantees the fields' names and types; the line is the one `encode_item` would give, but for left-out defaults.
     """
     return to_json({"kind": kind, "seq": seq, "time": time, **fields})
+
+
+class _Row(NamedTuple):
+    line: bytes
+    mark: Mark | None
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +193,40 @@ class Frame:
         )
 
     def after(self, seq: int) -> "Frame":
-        """Return the part of the frame behind a number: what is new of a batch that was sent twice."""
-        rows = [row for row in self._rows() if row[2] > seq]
-        marks = [
-            Mark(index, mark.kind, mark.call_id, mark.first_seq, mark.tool_name)
-            for index, (_, mark, _) in enumerate(rows)
-            if mark is not None
-        ]
-        return Frame.of(self.stamp, seq + 1, self.last_seq, [line for line, _, _ in rows], marks)
+        """Return the part of the frame behind a number: what is new of a batch that was sent twice.
 
-    def _rows(self) -> Iterator[tuple[bytes, Mark | None, int]]:
+        The second sending may have been thinned: a gap that began at or before the number is narrowed.
+        """
+        rows = [row for row in self._rows() if row.seq > seq]
+        first = rows[0]
+        if first.mark is not None and first.mark.first_seq is not None and first.mark.first_seq <= seq:
+            fields = {"count": first.seq - seq, "first_seq": seq + 1, "last_seq": first.seq}
+            line = encode_delta("items_dropped", first.seq, from_json(first.line)["time"], fields)
+            rows[0] = _Row(line, Mark(0, "items_dropped", None, seq + 1), first.seq)
+        return self._of_rows(rows, seq + 1)
+
+    def cut(self, max_items: int, max_bytes: int) -> "tuple[Frame, Frame | None]":
+        """Return the front of the frame that keeps to the bounds, one line at least, and the rest of it."""
+        rows = list(self._rows())
+        count = 0
+        for row in rows[: max(1, max_items)]:
+            max_bytes -= len(row.line) + 1
+            if count and max_bytes < 0:
+                break
+            count += 1
+        if count == len(rows):
+            return self, None
+        return self._of_rows(rows[:count], self.first_seq), self._of_rows(rows[count:], rows[count - 1].seq + 1)
+
+    def _of_rows(self, rows: "Sequence[_Row]", first_seq: int) -> "Frame":
+        marks = [
+            Mark(index, row.mark.kind, row.mark.call_id, row.mark.first_seq, row.mark.tool_name)
+            for index, row in enumerate(rows)
+            if row.mark is not None
+        ]
+        return Frame.of(self.stamp, first_seq, rows[-1].seq, [row.line for row in rows], marks)
+
+    def _rows(self) -> "Iterator[_Row]":
         """Yield each line with its mark and its number."""
         marks = {mark.index: mark for mark in self.marks}
         # Numbers are dense but for `items_dropped` lines, which span a range; the line's own number is the last of it and is only
@@ -208,4 +238,4 @@ class Frame:
             mark = marks.get(index)
             number = (mark.first_seq if mark is not None and mark.first_seq is not None else number) - 1
         for index, line in enumerate(self.body.split(b"\n")):
-            yield line, marks.get(index), numbers[index]
+            yield _Row(line, marks.get(index), numbers[index])
