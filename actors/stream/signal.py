@@ -1,17 +1,19 @@
 """A wake-up call for waiters of one event loop."""
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 
 
 class Signal:
     """Waiters line up and are woken in turn; a waiter leaves on time-out or cancellation without a trace.
 
+    A waiter that leaves after it was woken, but before it could act on that, passes its turn on.
+
     Not thread-safe: waiters and `notify` belong to one event loop.
     """
 
     def __init__(self) -> None:
-        self._waiters: deque[asyncio.Future[bool]] = deque()
+        self._waiters: OrderedDict[asyncio.Future[bool], None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -20,7 +22,7 @@ class Signal:
         """Wake the `count` waiters that have waited longest; all of them by default."""
         left = len(self._waiters) if count is None else count
         while self._waiters and left > 0:
-            waiter = self._waiters.popleft()
+            waiter = self._waiters.popitem(last=False)[0]
             if not waiter.done():
                 waiter.set_result(True)
                 left -= 1
@@ -35,14 +37,16 @@ class Signal:
             False if the time ran out.
         """
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        self._waiters[waiter] = None
+        passed = True
         try:
             async with asyncio.timeout(timeout):
-                return await waiter
+                await waiter
+                passed = False
+                return True
         except TimeoutError:
             return False
         finally:
-            if not waiter.done():
-                waiter.cancel()
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            self._waiters.pop(waiter, None)
+            if passed and waiter.done() and not waiter.cancelled():
+                self.notify(1)
