@@ -137,7 +137,7 @@ class StreamQueue:
         except InternalError:
             return []
         if not len(buffer):
-            await buffer.data.wait(poll_seconds())
+            await buffer.wait_for_data(poll_seconds())
         return [frame.to_bytes() for frame in buffer.take(max_items, max_bytes)]
 
     async def _settled(self, lane: str) -> bool:

@@ -3,13 +3,12 @@
 import asyncio
 from typing import Final
 
-from ...messages.errors import RuntreeError
+from ...messages.errors import InternalError, RuntreeError
 from .buffer import Buffer
-from .lane_port import LanePort
-from .signal import Signal
+from .lane_port import LanePort, PushReply
 
 _PUSH_ITEMS: Final = 4096
-_PUSH_BYTES: Final = 80_000
+_PUSH_BYTES: Final = 64_000
 _IDLE_SECONDS: Final = 30.0
 
 
@@ -18,21 +17,22 @@ class Relay:
 
     def __init__(self, buffer: Buffer, port: LanePort, lane: str, producer: str) -> None:
         self._buffer, self._port, self._lane, self._producer = buffer, port, lane, producer
-        self._in_flight = 0
-        self._moved = Signal()
+        self._in_flight: int | None = None
+        """Number of the oldest frame that was taken out and is not accepted yet."""
+        self._credit = PushReply(0, _PUSH_ITEMS, _PUSH_BYTES)
         self.error: RuntreeError | None = None
         """Why the lane can't be reached any more."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def settled(self, timeout: float) -> bool:
         """Wait until everything that is in the buffer now has been accepted; False if that takes longer than `timeout` seconds."""
-        ticket = self._buffer.accepted
+        newest = self._buffer.accepted
         deadline = asyncio.get_running_loop().time() + timeout
-        while self._buffer.left - self._in_flight < ticket:
+        while self._oldest() <= newest:
             left = deadline - asyncio.get_running_loop().time()
             if self.error is not None:
                 raise self.error
-            if left <= 0 or not await self._moved.wait(left):
+            if left <= 0 or not await self._buffer.moved.wait(left):
                 return False
         return True
 
@@ -41,24 +41,34 @@ class Relay:
         self._task.cancel()
         await asyncio.wait({self._task})
 
+    def _oldest(self) -> int:
+        return self._buffer.oldest if self._in_flight is None else self._in_flight
+
     async def _run(self) -> None:
         try:
             while True:
                 if not len(self._buffer):
-                    await self._buffer.data.wait(_IDLE_SECONDS)
+                    await self._buffer.wait_for_data(_IDLE_SECONDS)
                 else:
                     await self._relay_some()
         except RuntreeError as error:
-            self.error = error
-            self._buffer.set_flow("void")
-            self._moved.notify()
+            self._give_up(error)
+        except Exception as error:  # noqa: BLE001 - whoever waits for the lane must be told, whatever it was
+            self._give_up(InternalError(f"a relay to lane {self._lane} raised {type(error).__name__}: {error}"))
+
+    def _give_up(self, error: RuntreeError) -> None:
+        self.error = error
+        self._buffer.set_flow("void")
 
     async def _relay_some(self) -> None:
-        frames = self._buffer.take(_PUSH_ITEMS, _PUSH_BYTES)
-        self._in_flight = len(frames)
-        reply = await self._port.push(self._lane, [frame.to_bytes() for frame in frames])
-        self._in_flight = 0
-        if reply.accepted < len(frames):
-            self._buffer.give_back(frames[reply.accepted :])
-            await self._port.wait_for_credit(self._lane, self._producer)
-        self._moved.notify()
+        credit = self._credit
+        slots = self._buffer.take_slots(min(_PUSH_ITEMS, credit.items), min(_PUSH_BYTES, credit.bytes))
+        self._in_flight = slots[0].number
+        self._credit = await self._port.push(self._lane, [slot.frame.to_bytes() for slot in slots])
+        self._in_flight = None
+        accepted = self._credit.accepted
+        if accepted < len(slots):
+            self._buffer.give_back(slots[accepted:])
+        self._buffer.moved.notify()
+        if accepted < len(slots):
+            self._credit = await self._port.wait_for_credit(self._lane, self._producer)
