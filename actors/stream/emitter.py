@@ -6,20 +6,30 @@ busy one grows its batches by itself.
 
 import asyncio
 import time
-from typing import Any, Final
+from bisect import bisect_right
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
 from ...messages.codec import Frame, Mark, encode_item
-from ...messages.errors import RuntreeError
+from ...messages.errors import InternalError, RuntreeError
 from ...messages.items import Item, Stamp
 from .lane_port import LanePort, PushReply
 
-MAX_FRAME_BYTES: Final = 80_000
-"""Ray sends arguments below 100 KB inside the call; larger ones take a detour over the object store."""
+MAX_FRAME_BYTES: Final = 64_000
+"""Ray sends arguments below 100 KB inside the call; larger ones take a detour over the object store. The header comes on top: a mark takes less
+than half of its line."""
 
 _FIRST_CREDIT: Final = PushReply(0, 64, MAX_FRAME_BYTES)
 """What may be pushed before a lane has told its room."""
+
+
+class _Switch(NamedTuple):
+    """Where the items from a number on go."""
+
+    seq: int
+    port: LanePort
+    lane: str
 
 
 class Emitter:
@@ -48,12 +58,14 @@ class Emitter:
         self._first_seq = 0
         self._bytes = 0
         self._thinning = False
+        self._refused = False
         self._fenced = False
+        self._closed = False
         self._credit = _FIRST_CREDIT
+        self._switch: _Switch | None = None
         self._pushing: asyncio.Task[None] | None = None
         self._waiting: asyncio.Task[PushReply] | None = None
         self._moved = asyncio.Event()
-        self._stamp_fields = set(Stamp.model_fields)
         self._common = dict(stamp)
 
     def emit(self, item_type: type[Item], **fields: Any) -> None:
@@ -61,9 +73,7 @@ class Emitter:
         seq = self.next_seq
         item = item_type(**self._common, seq=seq, time=time.time(), **fields)
         line, mark = encode_item(item)
-        if mark is not None:
-            self._marks.append((seq, mark))
-        self._queue(line)
+        self._queue(line, mark)
 
     def emit_delta(self, kind: str, **fields: Any) -> None:
         """Queue a delta: the hot path of every token. Never waits; follow a burst by `ready`."""
@@ -79,15 +89,14 @@ class Emitter:
             await self._moved.wait()
 
     async def flush(self) -> None:
-        """Return when the lane has accepted everything that was emitted."""
-        while self._lines and not self._stopped():
-            self._moved.clear()
-            await self._moved.wait()
+        """Return when the lane has accepted everything that was emitted before the call."""
+        await self._accepted(self.next_seq)
 
     async def switch(self, port: LanePort, lane: str) -> None:
         """Go through another lane from now on; what was emitted before is accepted by the old one first."""
-        await self.flush()
-        self._port, self._lane, self._credit = port, lane, _FIRST_CREDIT
+        self._switch = _Switch(self.next_seq, port, lane)
+        self._follow_switch()
+        await self._accepted(self.next_seq)
 
     def thin(self) -> None:
         """Stop waiting for room: deltas that the lane has no room for are dropped from now on, and marked."""
@@ -98,21 +107,26 @@ class Emitter:
 
     async def aclose(self) -> None:
         """Give up what is not accepted yet and end the push task."""
-        task, self._pushing = self._pushing, None
-        self._lines.clear()
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
+        self._closed = True
+        self._drop_all()
+        if self._pushing is not None:
+            self._pushing.cancel()
+            await asyncio.wait({self._pushing})
 
-    def _queue(self, line: bytes) -> None:
+    def _queue(self, line: bytes, mark: Mark | None = None) -> None:
+        seq = self.next_seq
         self.next_seq += 1
+        if self._stopped():
+            return
+        if mark is not None:
+            self._marks.append((seq, mark))
         self._lines.append(line)
         self._bytes += len(line)
-        if self._pushing is None and not self._stopped():
+        if self._pushing is None:
             self._pushing = asyncio.get_running_loop().create_task(self._push_all())
 
     def _stopped(self) -> bool:
-        return self._fenced or self.error is not None
+        return self._fenced or self._closed or self.error is not None
 
     def _has_room(self) -> bool:
         return (
@@ -121,52 +135,83 @@ class Emitter:
             or self._stopped()
         )
 
+    async def _accepted(self, seq: int) -> None:
+        """Return when everything below a number was accepted, or nothing more will be."""
+        while self._first_seq < seq and not self._stopped():
+            self._moved.clear()
+            await self._moved.wait()
+
     async def _push_all(self) -> None:
         try:
             while self._lines and not self._stopped():
                 await self._push_some()
         except RuntreeError as error:
             self.error = error
+        except Exception as error:  # noqa: BLE001 - whoever waits for the lane must be told, whatever it was
+            self.error = InternalError(f"a push to lane {self._lane} raised {type(error).__name__}: {error}")
         finally:
             self._pushing = None
+            if self._stopped():
+                self._drop_all()
             self._moved.set()
 
     async def _push_some(self) -> None:
-        frame = self._front()
-        if self._thinning and (frame.count > self._credit.items or len(frame.body) > self._credit.bytes):
-            frame = frame.without_deltas(time.time())
+        full = self._refused or self._credit.items <= 0 or self._credit.bytes <= 0
+        if self._thinning and full:
+            frame = self._front(len(self._lines), MAX_FRAME_BYTES).without_deltas(time.time())
+        else:
+            frame = self._front(self._credit.items, min(MAX_FRAME_BYTES, self._credit.bytes))
         reply = await self._port.push(self._lane, [frame.to_bytes()])
         self._credit = reply
         self._fenced = self._fenced or reply.fenced
+        self._refused = not reply.accepted
         if reply.accepted:
             self._forget(frame.last_seq)
         elif not self._thinning:
             self._credit = await self._wait_for_credit()
 
-    def _front(self) -> Frame:
-        """Return as many of the oldest lines as the credit and a call's size allow; at least one."""
-        room = len(self._lines) if self._thinning else max(1, self._credit.items)
-        size_left = MAX_FRAME_BYTES if self._thinning else min(MAX_FRAME_BYTES, self._credit.bytes)
+    def _front(self, max_items: int, max_bytes: int) -> Frame:
+        """Return as many of the oldest lines as the bounds and a pending switch allow; at least one."""
+        if self._switch is not None:
+            max_items = min(max_items, self._switch.seq - self._first_seq)
         count = 0
-        for line in self._lines[:room]:
-            size_left -= len(line)
-            if count and size_left < 0:
+        while count < len(self._lines) and count < max(1, max_items):
+            max_bytes -= len(self._lines[count]) + 1
+            if count and max_bytes < 0:
                 break
             count += 1
         last = self._first_seq + count - 1
         marks = [
             Mark(seq - self._first_seq, mark.kind, mark.call_id, mark.first_seq, mark.tool_name)
-            for seq, mark in self._marks
-            if seq <= last
+            for seq, mark in self._marks[: self._marked(last)]
         ]
         return Frame.of(self.stamp, self._first_seq, last, self._lines[:count], marks)
 
     def _forget(self, last_seq: int) -> None:
+        if self._closed:
+            return
         count = last_seq - self._first_seq + 1
         self._bytes -= sum(map(len, self._lines[:count]))
         del self._lines[:count]
-        self._marks = [(seq, mark) for seq, mark in self._marks if seq > last_seq]
+        del self._marks[: self._marked(last_seq)]
         self._first_seq = last_seq + 1
+        self._follow_switch()
+        self._moved.set()
+
+    def _marked(self, last_seq: int) -> int:
+        """Return how many marks there are up to a number."""
+        return bisect_right(self._marks, last_seq, key=lambda entry: entry[0])
+
+    def _follow_switch(self) -> None:
+        switch = self._switch
+        if switch is not None and self._first_seq >= switch.seq:
+            self._port, self._lane, self._credit = switch.port, switch.lane, _FIRST_CREDIT
+            self._refused, self._switch = False, None
+
+    def _drop_all(self) -> None:
+        self._lines.clear()
+        self._marks.clear()
+        self._bytes = 0
         self._moved.set()
 
     async def _wait_for_credit(self) -> PushReply:
