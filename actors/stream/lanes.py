@@ -99,8 +99,8 @@ class Lanes:
     def close(self, stamp: Stamp, lane: str, ending: Ending, *, known_only: bool = False) -> None:
         """Finish a run that can't do it itself, and all below it; idempotent.
 
-        Later pushes of what was closed are refused. What is missing is written behind what the lanes already hold: the ends of
-        descendants first, deepest before shallower, then the run's own.
+        Later pushes of what was closed are refused, also of runs below it that had said nothing yet. What is missing is written behind what
+        the lanes already hold: the ends of descendants first, deepest before shallower, then the run's own.
 
         Args:
             stamp: The run and the attempt that is over.
@@ -114,11 +114,10 @@ class Lanes:
         known = self._tracks.get(stamp.run_id)
         if known is not None and known.stamp.attempt > stamp.attempt:
             return
-        if (known is None or known.stamp.attempt < stamp.attempt) and known_only:
-            return
-        current = known if known is not None and known.stamp.attempt == stamp.attempt else self._tracks.of(stamp, lane)
-        if current is not None:
-            self._finish(current, ending)
+        if known is not None and known.stamp.attempt == stamp.attempt:
+            self._finish(known, ending)
+        elif not known_only and lane in self._lanes and (new := self._tracks.of(stamp, lane)) is not None:
+            self._finish(new, ending)
 
     def set_flow(self, root_run_id: str, flow: Flow) -> None:
         """Change what the full buffers of a tree do."""
@@ -148,7 +147,7 @@ class Lanes:
         return frame if frame.first_seq > track.last_seq else frame.after(track.last_seq)
 
     def _finish(self, track: Track, ending: Ending) -> None:
-        if not track.ended and track.lane in self._lanes:
+        if not track.ended and not track.fenced:
             frame = Frame.of_items(track.closing_items(ending))
             self.buffer(track.lane).offer(frame)
             track.follow(frame)

@@ -115,7 +115,10 @@ class Tracks:
         if track is None or stamp.attempt > track.stamp.attempt:
             if track is None and stamp.parent_run_id is not None:
                 self._children.setdefault(stamp.parent_run_id, []).append(stamp.run_id)
-            track = self._tracks[stamp.run_id] = Track(stamp, lane)
+            parent = None if stamp.parent_run_id is None else self._tracks.get(stamp.parent_run_id)
+            # Below a run that was closed nothing begins any more: its end stands behind it already.
+            track = Track(stamp, lane, fenced=parent is not None and parent.fenced)
+            self._tracks[stamp.run_id] = track
         track.lane = lane
         return None if track.fenced else track
 
@@ -127,7 +130,9 @@ class Tracks:
 
     def forget(self, root_run_id: str) -> None:
         """Drop all runs of a tree."""
-        gone = [run_id for run_id, track in self._tracks.items() if track.stamp.root_run_id == root_run_id]
-        for run_id in gone:
-            del self._tracks[run_id]
-            self._children.pop(run_id, None)
+        gone = [track.stamp for track in self._tracks.values() if track.stamp.root_run_id == root_run_id]
+        for stamp in gone:
+            del self._tracks[stamp.run_id]
+            if stamp.parent_run_id is not None:
+                # By the child: the parent may have said nothing here, its items went through another queue.
+                self._children.pop(stamp.parent_run_id, None)
