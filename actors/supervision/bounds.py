@@ -7,12 +7,12 @@ from ...messages.limits import Limits
 from .records import Run
 
 
-def refusal(parent: Run | None, now: float) -> Failure | None:
-    """Return why a child of `parent` must not start; `None` if it may."""
+def refusal(parent: Run | None, attempt: int, now: float) -> Failure | None:
+    """Return why a child of `parent`, in one of its attempts, must not start; `None` if it may."""
     if parent is None:
         return None
-    if not parent.live:
-        return Failure(code="cancelled", message=f"run {parent.run_id} has ended: it starts no more sub-agents")
+    if not parent.live or parent.stamp.attempt != attempt:
+        return _over(parent)
     if parent.flag is not None:
         return Failure(code="cancelled", message=f"run {parent.run_id} is cancelled ({parent.flag.reason})")
     if parent.deadline is not None and now >= parent.deadline:
@@ -34,6 +34,8 @@ def refusal(parent: Run | None, now: float) -> Failure | None:
 
 def charge(run: Run, request: ChargeRequest) -> ChargeReply:
     """Grant as many of the calls as every bound of the lineage allows, and count them."""
+    if not run.live or run.stamp.attempt != request.attempt:
+        return ChargeReply(granted_model_calls=0, granted_tool_calls=0, error=_over(run))
     model_calls, tool_calls = request.model_calls, request.tool_calls
     error: Failure | None = None
     for scope in run.lineage():
@@ -59,11 +61,17 @@ def charge(run: Run, request: ChargeRequest) -> ChargeReply:
 
 def _spent(scope: Run, limits: Limits) -> Failure | None:
     """Return which of the bounds on what was consumed is reached by what has been reported so far."""
-    if limits.max_tokens is not None and scope.totals().total_usage.tokens >= limits.max_tokens:
+    if limits.max_tokens is not None and scope.tokens >= limits.max_tokens:
         return _limit("max_tokens", limits.max_tokens, _scope(scope))
     if limits.max_cost is not None and (scope.totals().total_cost.amount or 0) >= limits.max_cost:
         return _limit("max_cost", limits.max_cost, _scope(scope))
     return None
+
+
+def _over(run: Run) -> Failure:
+    return Failure(
+        code="cancelled", message=f"run {run.run_id} has ended: it makes no more calls and starts no more sub-agents"
+    )
 
 
 def _limit(name: str, allowed: object, scope: str) -> Failure:

@@ -31,9 +31,15 @@ class Leases:
         """Warm actors that wait for a run."""
         return len(self._idle)
 
+    @property
+    def held(self) -> int:
+        """Leases that have not ended."""
+        return len(self._held)
+
     def offer(self, actor: str) -> None:
-        """Add a warm actor."""
-        self._idle.append(actor)
+        """Add a warm actor; a repeated call changes nothing."""
+        if actor not in self._held and actor not in self._idle:
+            self._idle.append(actor)
 
     def take(self, run_id: str, cold_name: str, *, poolable: bool) -> Lease:
         """Lend an idle warm actor if there is one, else note the cold one that will be started under `cold_name`."""

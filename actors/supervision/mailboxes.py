@@ -6,26 +6,38 @@ from ...messages.control import Order, PollReply
 
 
 class Mailboxes:
-    """One numbered list of orders for each process that polls."""
+    """One list of orders for each process that polls.
 
-    def __init__(self) -> None:
+    Orders are numbered over all processes, so that a process that is forgotten and comes again never takes a new order for one it has seen.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        """Make empty mailboxes.
+
+        Args:
+            start: Number before the first order; above all that an earlier supervisor has given.
+        """
         self._orders: dict[str, deque[tuple[int, Order]]] = {}
-        self._versions: dict[str, int] = {}
+        self._number = start
+
+    def __len__(self) -> int:
+        return len(self._orders)
 
     def put(self, process: str, order: Order) -> None:
         """Add an order."""
-        version = self._versions.get(process, 0) + 1
-        self._versions[process] = version
-        self._orders.setdefault(process, deque()).append((version, order))
+        self._number += 1
+        self._orders.setdefault(process, deque()).append((self._number, order))
 
     def collect(self, process: str, seen: int) -> PollReply:
         """Return what is newer than `seen`, and forget what is not."""
         orders = self._orders.get(process, deque())
         while orders and orders[0][0] <= seen:
             orders.popleft()
-        return PollReply(version=max(seen, self._versions.get(process, 0)), orders=tuple(order for _, order in orders))
+        if not orders:
+            self._orders.pop(process, None)
+            return PollReply(version=seen)
+        return PollReply(version=orders[-1][0], orders=tuple(order for _, order in orders))
 
     def close(self, process: str) -> None:
-        """Forget a process that is gone."""
+        """Forget what a process was to be told."""
         self._orders.pop(process, None)
-        self._versions.pop(process, None)

@@ -63,8 +63,8 @@ class Run:
     forced: bool = False
     """It was condemned: its actor is being killed, or was."""
     children: list["Run"] = field(default_factory=list["Run"])
-    live_children: int = 0
-    """Children that have not ended."""
+    live_below: int = 0
+    """Runs below it that have not ended."""
     usage: Usage = NO_USAGE
     cost: Cost = NO_COST
     report_number: int = -1
@@ -76,6 +76,8 @@ class Run:
     """Tool calls granted to the sub-tree."""
     admitted_runs: int = 1
     """Runs of the sub-tree, itself included, ended ones too."""
+    tokens: int = 0
+    """Tokens of the sub-tree, as far as they are known."""
     _totals: Totals | None = None
 
     @property
@@ -106,8 +108,18 @@ class Run:
 
     def account(self, usage: Usage, cost: Cost) -> None:
         """Take a cumulative snapshot of the run's own accounts."""
+        more = usage.tokens - self.usage.tokens
         self.usage, self.cost = usage, cost
         for run in self.lineage():
+            run.tokens += more
+            run._totals = None
+
+    def adopt(self, child: "Run") -> None:
+        """Take note of a child that was admitted."""
+        self.children.append(child)
+        for run in self.lineage():
+            run.live_below += 1
+            run.admitted_runs += 1
             run._totals = None
 
     def totals(self) -> Totals:

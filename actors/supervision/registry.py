@@ -28,7 +28,7 @@ from ...messages.control import (
 from ...messages.errors import RuntimeUnavailableError, UnknownRunError
 from ...messages.items import Stamp
 from ...messages.limits import Limits
-from ...messages.result import RunInfo, RunRecord
+from ...messages.result import RunInfo, RunRecord, RunStatus
 from ...messages.usage import Totals
 from . import bounds
 from .mailboxes import Mailboxes
@@ -85,10 +85,10 @@ class Registry:
         driver = self._drivers.pop(driver_id, None)
         if driver is None:
             return
-        for run in [run for run in self._runs.values() if run.driver is driver and run.live]:
-            run.status = "failed" if run.flag is None else "cancelled"
-            self._end(run, now)
+        # Children first: they are lost as their parents are, not cancelled after them.
+        for run in [run for run in reversed(self._runs.values()) if run.driver is driver and run.live]:
             run.error = LossReport(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason).failure()
+            self._end(run, "failed" if run.flag is None else "cancelled", now)
         self._mailboxes.close(driver_id)
 
     # Runs
@@ -114,11 +114,8 @@ class Registry:
         parent = None if request.parent_run_id is None else self.get(request.parent_run_id)
         if parent is not None and request.number in parent.admissions:
             return parent.admissions[request.number]
-        own_lane = None if parent is None else self._own_lane(parent)
-        admissions = tuple(
-            self._admit_one(driver, parent, request.attempt, own_lane, child, now) for child in request.children
-        )
-        reply = AdmitReply(admissions=admissions, own_lane=own_lane)
+        admissions = tuple(self._admit_one(driver, parent, request.attempt, child, now) for child in request.children)
+        reply = AdmitReply(admissions=admissions, own_lane=None if parent is None else parent.own_lane)
         if parent is not None:
             _remember(parent.admissions, request.number, reply)
         return reply
@@ -153,8 +150,8 @@ class Registry:
         self.report(report)
         if not run.live or report.attempt != run.stamp.attempt:
             return
-        run.status, run.error = report.status, report.error
-        self._end(run, now)
+        run.error = report.error
+        self._end(run, report.status, now)
         reused = run.driver.leases.give_back(run.lease, reusable=report.reusable)
         if not reused and not run.forced:
             self._retire(run)
@@ -164,13 +161,10 @@ class Registry:
         run = self.get(report.run_id)
         if not run.live or report.attempt != run.stamp.attempt:
             return
+        run.error = report.failure()
+        self._end(run, "failed" if run.flag is None else "cancelled", now)
         if run.driver.leases.withdraw(run.lease):
             self._retire(run)
-        run.status = "failed" if run.flag is None else "cancelled"
-        run.error = report.failure()
-        for child in run.children:
-            self.cancel(child.run_id, f"run {run.run_id} was lost", ORPHAN_GRACE, now)
-        self._end(run, now)
 
     def verdict(self, report: LossReport) -> LossVerdict:
         """Return what a loss counts as."""
@@ -217,8 +211,7 @@ class Registry:
     def killed(self, run: Run, now: float) -> None:
         """Note that the actor of a condemned run is gone."""
         if run.live:
-            run.status = "cancelled"
-            self._end(run, now)
+            self._end(run, "cancelled", now)
 
     # Views
 
@@ -237,11 +230,13 @@ class Registry:
         driver: Driver,
         parent: Run | None,
         attempt: int,
-        own_lane: LaneAddress | None,
         child: ChildRequest,
         now: float,
     ) -> Admission:
-        error = bounds.refusal(parent, now)
+        known = self._runs.get(child.run_id)
+        if known is not None:
+            return _admitted(known)
+        error = bounds.refusal(parent, attempt, now)
         if error is not None:
             return Refused(run_id=child.run_id, error=error)
         own_limits = child.limits if parent is not None else child.limits or _DEFAULT_LIMITS
@@ -252,7 +247,10 @@ class Registry:
             root_run_id=child.run_id if parent is None else parent.stamp.root_run_id,
             depth=0 if parent is None else parent.stamp.depth + 1,
         )
-        lane = own_lane or LaneAddress(queue=self._pick_queue(driver), lane=f"driver:{child.run_id}")
+        if parent is None:
+            lane = LaneAddress(queue=self._pick_queue(driver), lane=f"driver:{child.run_id}")
+        else:
+            lane = self._own_lane(parent)
         lease = driver.leases.take(child.run_id, f"run:{child.agent}:{child.run_id}", poolable=child.poolable)
         run = Run(
             stamp=stamp,
@@ -269,19 +267,8 @@ class Registry:
         )
         self._runs[run.run_id] = run
         if parent is not None:
-            parent.children.append(run)
-            parent.live_children += 1
-            for scope in parent.lineage():
-                scope.admitted_runs += 1
-        return Admitted(
-            stamp=stamp,
-            lane=lane,
-            limits=limits,
-            deadline=run.deadline,
-            actor=lease.actor if lease.warm else None,
-            actor_name=lease.actor,
-            lease=lease.number,
-        )
+            parent.adopt(run)
+        return _admitted(run)
 
     def _own_lane(self, run: Run) -> LaneAddress:
         if run.own_lane is None:
@@ -295,20 +282,23 @@ class Registry:
         return queues[driver.next_queue % len(queues)]
 
     def _kill_time(self, run: Run) -> float:
-        """Return when the grace of a flagged run ends: it begins when its children have ended, so kills go bottom-up."""
-        if run.flag is None or run.live_children:
+        """Return when the grace of a flagged run ends: it begins when all below it have ended, so kills go bottom-up."""
+        if run.flag is None or run.live_below:
             return _NEVER
         return run.flag.since + run.flag.grace
 
-    def _end(self, run: Run, now: float) -> None:
-        run.ended = now
+    def _end(self, run: Run, status: RunStatus, now: float) -> None:
+        """Note an end. What still lives below the run has nobody to report to any more: its flags are set."""
+        run.status, run.ended = status, now
         self._flagged.pop(run.run_id, None)
-        parent = run.parent
-        if parent is not None:
-            parent.live_children -= 1
-            if parent.flag is not None and not parent.live_children:
-                parent.flag.since = now
-        if parent is None:
+        self._mailboxes.close(run.lease.actor)
+        if run.live_below:
+            self.cancel(run.run_id, f"run {run.run_id} above it is gone", ORPHAN_GRACE, now)
+        for above in run.lineage()[1:]:
+            above.live_below -= 1
+            if above.flag is not None and not above.live_below:
+                above.flag.since = now
+        if run.parent is None:
             self._ended_trees[run.run_id] = None
             while len(self._ended_trees) > KEPT_TREES:
                 self._forget(self._ended_trees.popitem(last=False)[0])
@@ -319,9 +309,22 @@ class Registry:
             self._mailboxes.put(run.driver.hello.driver_id, RetireOrder(actor=run.lease.actor))
 
     def _forget(self, root_run_id: str) -> None:
-        root = self._runs.get(root_run_id)
-        for run in root.subtree() if root is not None else ():
-            self._runs.pop(run.run_id, None)
+        for run in self._runs[root_run_id].subtree():
+            del self._runs[run.run_id]
+            self._flagged.pop(run.run_id, None)
+
+
+def _admitted(run: Run) -> Admitted:
+    lease = run.lease
+    return Admitted(
+        stamp=run.stamp,
+        lane=run.lane,
+        limits=run.limits,
+        deadline=run.deadline,
+        actor=lease.actor if lease.warm else None,
+        actor_name=lease.actor,
+        lease=lease.number,
+    )
 
 
 def _sooner(inherited: float | None, own: Limits | None, now: float) -> float | None:

@@ -1,0 +1,140 @@
+"""A registry with one driver, a clock that stands still, and names instead of requests."""
+
+import itertools
+from decimal import Decimal
+from typing import Any
+
+from runtree.actors.supervision.mailboxes import Mailboxes
+from runtree.actors.supervision.records import Run
+from runtree.actors.supervision.registry import Registry
+from runtree.messages import Cost, Failure, Usage
+from runtree.messages.control import (
+    Admission,
+    AdmitReply,
+    AdmitRequest,
+    Admitted,
+    CancelOrder,
+    ChargeReply,
+    ChargeRequest,
+    ChildRequest,
+    DriverHello,
+    EndReport,
+    LossReport,
+    Order,
+    Refused,
+    RunReport,
+)
+from runtree.messages.result import RunStatus
+
+DRIVER = "driver"
+
+
+def hello(driver_id: str = DRIVER, *, queues: tuple[str, ...] = ("q0",), spread: bool = False) -> DriverHello:
+    """Return the introduction of a driver."""
+    return DriverHello(
+        driver_id=driver_id, host="host", pid=1, version="1", wire_version=1, queues=queues, spread_lanes=spread
+    )
+
+
+def spent(tokens: int) -> dict[str, Any]:
+    """Return the accounts of a run that has used so many tokens, a cent each."""
+    return {"usage": Usage(input_tokens=tokens, output_tokens=0), "cost": Cost(amount=Decimal(tokens) / 100)}
+
+
+class World:
+    """The registry under test."""
+
+    def __init__(self, **options: Any) -> None:
+        self.mailboxes = Mailboxes()
+        self.registry = Registry("test", self.mailboxes)
+        self.registry.join(hello(**options), 0.0)
+        self.now = 0.0
+        self._numbers = itertools.count(1)
+        self._seen: dict[str, int] = {}
+
+    def admit(
+        self, parent: str | None, *names: str, number: int | None = None, attempt: int = 1, **fields: Any
+    ) -> AdmitReply:
+        """Ask for runs."""
+        children = tuple(ChildRequest(**{"agent": "agent", **fields, "run_id": name}) for name in names)
+        request = AdmitRequest(
+            driver_id=DRIVER,
+            parent_run_id=parent,
+            attempt=attempt,
+            number=next(self._numbers) if number is None else number,
+            children=children,
+        )
+        return self.registry.admit(request, self.now)
+
+    def start(self, parent: str | None, name: str, **fields: Any) -> Admitted:
+        """Ask for a run that is admitted, and begin it."""
+        (admission,) = self.admit(parent, name, **fields).admissions
+        assert isinstance(admission, Admitted), admission
+        self.registry.begin(name, 1)
+        return admission
+
+    def refused(self, parent: str | None, name: str, **fields: Any) -> Failure:
+        """Ask for a run that is refused; returns why."""
+        (admission,) = self.admit(parent, name, **fields).admissions
+        assert isinstance(admission, Refused), admission
+        return admission.error
+
+    def charge(self, name: str, *, number: int | None = None, attempt: int = 1, **calls: int) -> ChargeReply:
+        """Ask for calls."""
+        number = next(self._numbers) if number is None else number
+        return self.registry.charge(ChargeRequest(run_id=name, attempt=attempt, number=number, **calls))
+
+    def report(self, name: str, tokens: int, *, number: int | None = None) -> None:
+        """Report accounts."""
+        number = next(self._numbers) if number is None else number
+        self.registry.report(RunReport(run_id=name, attempt=1, number=number, **spent(tokens)))
+
+    def end(
+        self, name: str, tokens: int = 0, *, status: RunStatus = "completed", reusable: bool = True, attempt: int = 1
+    ) -> None:
+        """End a run."""
+        number = next(self._numbers)
+        self.registry.end(
+            EndReport(run_id=name, attempt=attempt, number=number, status=status, reusable=reusable, **spent(tokens)),
+            self.now,
+        )
+
+    def lose(self, name: str, attempt: int = 1) -> LossReport:
+        """Lose a run's process."""
+        report = LossReport(run_id=name, attempt=attempt, reason="killed")
+        self.registry.lose(report, self.now)
+        return report
+
+    def cancel(self, name: str, grace: float = 2.0, reason: str = "user") -> list[str]:
+        """Cancel; returns the names of the live runs."""
+        return [run.run_id for run in self.registry.cancel(name, reason, grace, self.now)]
+
+    def condemned(self, now: float) -> list[str]:
+        """Let the time pass; returns the names of those to be killed."""
+        self.now = now
+        return [run.run_id for run in self.registry.condemn_due(now)]
+
+    def kill(self, name: str) -> None:
+        """Report a condemned run's actor as killed."""
+        self.registry.killed(self.run(name), self.now)
+
+    def run(self, name: str) -> Run:
+        """Return a run."""
+        return self.registry.get(name)
+
+    def orders(self, process: str) -> list[Order]:
+        """Poll and acknowledge."""
+        reply = self.mailboxes.collect(process, self._seen.get(process, 0))
+        self._seen[process] = reply.version
+        return list(reply.orders)
+
+    def told(self, name: str) -> bool:
+        """Whether the process of a run is told that the run is cancelled."""
+        return any(
+            isinstance(order, CancelOrder) and order.run_id == name for order in self.orders(self.run(name).lease.actor)
+        )
+
+
+def code(admission: Admission) -> str:
+    """Return "admitted", or the code of the refusal."""
+    return admission.kind if isinstance(admission, Admitted) else admission.error.code
