@@ -57,7 +57,7 @@ class Supervisor:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._mailboxes = Mailboxes()
+        self._mailboxes = Mailboxes(start=time.time_ns())
         self._registry = Registry(namespace, self._mailboxes)
         self._polls: dict[str, Signal] = {}
         self._ends = Signal()
