@@ -1,6 +1,7 @@
 """A run's surroundings inside a RunActor: its emitter, its accounts, its children."""
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from ..messages.control import (
     ChildRequest,
     RunReport,
 )
+from ..messages.errors import RuntimeUnavailableError
 from ..messages.items import Item, Stamp
 from ..messages.limits import Limits
 from ..messages.result import RunResult
@@ -48,6 +50,7 @@ class RunActorHost:
         self._call_ids: dict[str, str | None] = {}
         self.agents: AgentSet | None = None
         """The agents of the tree, once they are loaded."""
+        self._thinning: asyncio.Task[None] | None = None
         self._deadline_timer = self._thin_at_deadline()
 
     # The run's identity
@@ -89,6 +92,13 @@ class RunActorHost:
     def thin(self) -> None:
         """Stop waiting for a slow reader: the run is over."""
         self._emitter.thin()
+        if self._lane.queue != self._admitted.lane.queue and self._thinning is None:
+            self._thinning = asyncio.get_running_loop().create_task(self._thin_lane())
+
+    async def _thin_lane(self) -> None:
+        # If the queue is gone, nothing waits there.
+        with contextlib.suppress(RuntimeUnavailableError):
+            await self._queues[self._lane.queue].thin(self._lane.lane)
 
     async def settle(self) -> None:
         """Return when the parent's lane has accepted everything."""
@@ -165,6 +175,8 @@ class RunActorHost:
         """Free what the host holds."""
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
+        if self._thinning is not None:
+            self._thinning.cancel()
         await self._emitter.aclose()
 
     def _numbered(self) -> dict[str, Any]:
@@ -173,4 +185,4 @@ class RunActorHost:
     def _thin_at_deadline(self) -> asyncio.TimerHandle | None:
         if self.deadline is None:
             return None
-        return asyncio.get_running_loop().call_later(max(0.0, self.deadline - time.time()), self._emitter.thin)
+        return asyncio.get_running_loop().call_later(max(0.0, self.deadline - time.time()), self.thin)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..messages.codec import Frame
 from ..messages.control import LaneAddress
-from ..messages.items import Stamp
+from ..messages.items import Stamp, TerminalItem
 from .remote import Handle, answer, find
 from .stream.lane_port import PushReply
 from .stream.lanes import Bounds
@@ -41,6 +42,19 @@ class LaneClient:
         """Return when what the lane holds now was accepted by its parent's lane."""
         while not await self._call("settled", lane):
             pass
+
+    async def end_of(self, stamp: Stamp, lane: str) -> TerminalItem | None:
+        """Return the terminal item of a run, if the lane has it."""
+        frame: bytes | None = await self._call("end_of", stamp, lane)
+        if frame is None:
+            return None
+        [item] = Frame.from_bytes(frame).items()
+        assert isinstance(item, TerminalItem)
+        return item
+
+    async def thin(self, lane: str) -> None:
+        """Let what came through the lane wait for no reader any more."""
+        await self._call("thin", lane)
 
     async def close(self, stamp: Stamp, lane: str, ending: Ending, *, known_only: bool = False) -> None:
         """Finish a run that can't do it itself."""

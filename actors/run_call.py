@@ -4,13 +4,15 @@ Whoever makes the call also sees it fail when the process is gone; then the supe
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
-from ..messages.control import Admitted, LaneAddress, LossReport, LossVerdict
+from ..messages.control import Admitted, EndReport, LaneAddress, LossReport, LossVerdict
 from ..messages.errors import RuntimeUnavailableError, RuntreeError
 from ..messages.failure import Failure
-from ..messages.result import RunResult
+from ..messages.items import RunCancelled, RunCompleted, RunFailed, TerminalItem
+from ..messages.result import RunResult, RunStatus
 from .jobs import Keys, RunEnd, RunJob
 from .lane_client import LaneClient
 from .remote import MIB, ActorGoneError, Handle, answer, find, kill
@@ -22,6 +24,9 @@ StartActor = Callable[[str, str, Mapping[str, float]], Handle]
 
 DEFAULT_RESOURCES: Final[Mapping[str, float]] = {"memory": 96 * MIB}
 """What a run asks of its node: memory, so that a node is bounded and the autoscaler sees demand, and no CPU, since runs mostly wait."""
+
+_LAST_REPORT: Final = 2**53
+"""Number of the report that is made for a run which can make none any more."""
 
 
 class QueueClients:
@@ -85,6 +90,10 @@ class RunCaller:
     async def _lost(self, admitted: Admitted, error: RuntreeError) -> RunResult:
         """Have everything written that a run without a process can't write any more."""
         stamp = admitted.stamp
+        with contextlib.suppress(RuntimeUnavailableError):
+            end = await self._queues[admitted.lane.queue].end_of(stamp, admitted.lane.lane)
+            if end is not None:
+                return await self._ended(end)
         report = LossReport(run_id=stamp.run_id, attempt=stamp.attempt, reason=str(error))
         verdict = await self._supervisor.lost(report)
         totals = await self._supervisor.totals(stamp.run_id)
@@ -99,20 +108,44 @@ class RunCaller:
             run_id=stamp.run_id, status=verdict.status, error=failure, forced=verdict.forced, **dict(totals)
         )
 
+    async def _ended(self, end: TerminalItem) -> RunResult:
+        """Return the end of a run that told it before its process went: what readers have seen counts."""
+        status, output, error = _meaning(end)
+        report = EndReport(
+            run_id=end.run_id,
+            attempt=end.attempt,
+            number=_LAST_REPORT,
+            usage=end.usage,
+            cost=end.cost,
+            status=status,
+            error=error,
+            reusable=False,
+        )
+        await self._supervisor.end(report)
+        forced = isinstance(end, RunCancelled) and end.forced
+        return RunResult(
+            run_id=end.run_id, status=status, output=output, error=error, forced=forced, **dict(end.totals)
+        )
+
     async def _close(self, admitted: Admitted, verdict: LossVerdict, ending: Ending) -> None:
-        for lane in _elsewhere(verdict.lanes, admitted.lane):
+        for lane in _lanes_of_their_own(verdict.lanes, admitted.lane):
             queue = self._queues[lane.queue]
             await queue.close(admitted.stamp, lane.lane, ending, known_only=True)
+            if ending.cancelled:
+                await queue.thin(lane.lane)
             await queue.settled(lane.lane)
         await self._queues[admitted.lane.queue].close(admitted.stamp, admitted.lane.lane, ending)
 
 
-def _elsewhere(lanes: tuple[LaneAddress, ...], home: LaneAddress) -> list[LaneAddress]:
-    """Return one lane for each queue other than the home lane's, in the given order."""
-    seen = {home.queue}
-    found: list[LaneAddress] = []
-    for lane in lanes:
-        if lane.queue not in seen:
-            seen.add(lane.queue)
-            found.append(lane)
-    return found
+def _meaning(end: TerminalItem) -> tuple[RunStatus, Any, Failure | None]:
+    """Return status, output and failure of an end."""
+    if isinstance(end, RunCompleted):
+        return "completed", end.output, None
+    if isinstance(end, RunCancelled):
+        return "cancelled", None, Failure(code="cancelled", message=end.reason)
+    return "failed", None, end.error if isinstance(end, RunFailed) else None
+
+
+def _lanes_of_their_own(lanes: tuple[LaneAddress, ...], home: LaneAddress) -> tuple[LaneAddress, ...]:
+    """Return the lanes whose items take another way than the home lane's; none as long as a tree is in one queue."""
+    return lanes if any(lane.queue != home.queue for lane in lanes) else ()

@@ -88,6 +88,26 @@ class StreamQueue:
         await self._at_home(close())
 
     @ray.method(concurrency_group="control")
+    async def end_of(self, stamp: Stamp, lane: str) -> bytes | None:
+        """Return the terminal item of a run, if it has come; see `Lanes.end_of`."""
+
+        async def end_of() -> bytes | None:
+            return self._lanes.end_of(stamp, lane)
+
+        return await self._at_home(end_of())
+
+    @ray.method(concurrency_group="control")
+    async def thin(self, lane: str) -> None:
+        """Let nothing wait for room that came through this lane: its owner is over."""
+
+        async def thin() -> None:
+            relay = self._relay(lane)
+            if relay is not None:
+                relay.thin()
+
+        await self._at_home(thin())
+
+    @ray.method(concurrency_group="control")
     async def set_flow(self, root_run_id: str, flow: Flow) -> None:
         """Change what the full buffers of a tree do."""
 
@@ -141,10 +161,16 @@ class StreamQueue:
         return [frame.to_bytes() for frame in buffer.take(max_items, max_bytes)]
 
     async def _settled(self, lane: str) -> bool:
-        relay = self._relays.get(id(self._lanes.buffer(lane)))
+        relay = self._relay(lane)
         if relay is None:
             return True
         return await relay.settled(poll_seconds())
+
+    def _relay(self, lane: str) -> Relay | None:
+        try:
+            return self._relays.get(id(self._lanes.buffer(lane)))
+        except InternalError:
+            return None
 
     async def _drop(self, root_run_id: str) -> None:
         for buffer in {id(buffer): buffer for buffer in self._lanes.drop(root_run_id)}.values():

@@ -138,6 +138,11 @@ class Buffer:
                 self._lean.appendleft(slot)
             self._count(slot.frame, 1)
 
+    def thin(self) -> None:
+        """Drop the deltas it holds; gaps stand in their places."""
+        while self._slots:
+            self._thin_front()
+
     def set_flow(self, flow: Flow) -> None:
         """Change what a full buffer does; deltas that wait are thinned out or thrown away accordingly."""
         self.flow = flow
@@ -149,8 +154,7 @@ class Buffer:
             self.moved.notify()
         elif flow == "collapse" and len(self.room):
             # Somebody waits behind this buffer, so it is full: the deltas it holds stand in the way of the end.
-            while self._slots:
-                self._thin_front()
+            self.thin()
         self.room.notify()
 
     async def wait_for_data(self, timeout: float) -> None:

@@ -6,7 +6,7 @@ which is relayed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...messages.codec import Frame
 from ...messages.control import LaneAddress
@@ -27,10 +27,20 @@ class Bounds:
 
 
 @dataclass(slots=True)
+class _Way:
+    """What lanes whose items leave the queue by the same way share.
+
+    Runs are tracked for each way: the items of one may come through a queue twice, on their way up through another one.
+    """
+
+    buffer: Buffer
+    tracks: Tracks = field(default_factory=Tracks)
+
+
+@dataclass(slots=True)
 class _Lane:
     root_run_id: str
-    buffer: Buffer
-    upstream: LaneAddress | None
+    way: _Way
 
 
 class Lanes:
@@ -39,7 +49,6 @@ class Lanes:
     def __init__(self, queue: str) -> None:
         self._queue = queue
         self._lanes: dict[str, _Lane] = {}
-        self._tracks = Tracks()
 
     def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None = None) -> Buffer | None:
         """Make a lane; does nothing if it exists.
@@ -56,10 +65,10 @@ class Lanes:
         if lane in self._lanes:
             return None
         if upstream is not None and upstream.queue == self._queue:
-            self._lanes[lane] = _Lane(root_run_id, self.buffer(upstream.lane), None)
+            self._lanes[lane] = _Lane(root_run_id, self._way(upstream.lane))
             return None
         buffer = Buffer(bounds.items, bounds.bytes, bounds.flow)
-        self._lanes[lane] = _Lane(root_run_id, buffer, upstream)
+        self._lanes[lane] = _Lane(root_run_id, _Way(buffer))
         return None if upstream is None else buffer
 
     def buffer(self, lane: str) -> Buffer:
@@ -68,21 +77,19 @@ class Lanes:
         Raises:
             InternalError: There is no such lane.
         """
-        try:
-            return self._lanes[lane].buffer
-        except KeyError:
-            raise InternalError(f"queue {self._queue} has no lane {lane}") from None
+        return self._way(lane).buffer
 
     def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
         """Take frames from the front as far as there is room; duplicates count as taken."""
         if lane not in self._lanes:
             # The tree was dropped: its driver has seen the end and wants nothing more.
             return PushReply(len(frames), 0, 0, fenced=True)
-        buffer = self.buffer(lane)
+        way = self._way(lane)
+        buffer = way.buffer
         fenced = False
         for index, data in enumerate(frames):
             frame = Frame.from_bytes(data)
-            track = self._tracks.of(frame.stamp, lane)
+            track = way.tracks.of(frame.stamp)
             if track is None:
                 fenced = True
                 continue
@@ -104,32 +111,39 @@ class Lanes:
 
         Args:
             stamp: The run and the attempt that is over.
-            lane: Its parent's lane.
+            lane: Its parent's lane, or one further down through which items of its sub-tree come.
             ending: What to write.
-            known_only: Write no end for a run of which this queue has seen no item: another queue will.
+            known_only: Write no end for a run of which this lane has seen no item: another one will.
         """
+        if lane not in self._lanes:
+            return
+        way = self._way(lane)
         below = ending.model_copy(update={"totals": Ending.model_fields["totals"].default})
-        for track in self._tracks.below(stamp.run_id):
-            self._finish(track, below)
-        known = self._tracks.get(stamp.run_id)
+        for track in way.tracks.below(stamp.run_id):
+            _finish(way.buffer, track, below)
+        known = way.tracks.get(stamp.run_id)
         if known is not None and known.stamp.attempt > stamp.attempt:
             return
         if known is not None and known.stamp.attempt == stamp.attempt:
-            self._finish(known, ending)
-        elif not known_only and lane in self._lanes and (new := self._tracks.of(stamp, lane)) is not None:
-            self._finish(new, ending)
+            _finish(way.buffer, known, ending)
+        elif not known_only and (new := way.tracks.of(stamp)) is not None:
+            _finish(way.buffer, new, ending)
+
+    def end_of(self, stamp: Stamp, lane: str) -> bytes | None:
+        """Return the terminal item of a run's attempt, as a frame; `None` if it has not come through this lane."""
+        track = self._lanes[lane].way.tracks.get(stamp.run_id) if lane in self._lanes else None
+        return track.end if track is not None and track.stamp.attempt == stamp.attempt else None
 
     def set_flow(self, root_run_id: str, flow: Flow) -> None:
         """Change what the full buffers of a tree do."""
-        for buffer in {id(lane.buffer): lane.buffer for lane in self._of(root_run_id)}.values():
-            buffer.set_flow(flow)
+        for way in {id(lane.way): lane.way for lane in self._of(root_run_id)}.values():
+            way.buffer.set_flow(flow)
 
     def drop(self, root_run_id: str) -> list[Buffer]:
         """Forget a tree; returns its buffers, whose waiters have to be woken."""
-        buffers = [lane.buffer for lane in self._of(root_run_id)]
+        buffers = [lane.way.buffer for lane in self._of(root_run_id)]
         for name in [name for name, lane in self._lanes.items() if lane.root_run_id == root_run_id]:
             del self._lanes[name]
-        self._tracks.forget(root_run_id)
         for buffer in buffers:
             buffer.set_flow("void")
             buffer.data.notify()
@@ -141,14 +155,21 @@ class Lanes:
     def _of(self, root_run_id: str) -> list[_Lane]:
         return [lane for lane in self._lanes.values() if lane.root_run_id == root_run_id]
 
+    def _way(self, lane: str) -> _Way:
+        try:
+            return self._lanes[lane].way
+        except KeyError:
+            raise InternalError(f"queue {self._queue} has no lane {lane}") from None
+
     def _fresh_part(self, track: Track, frame: Frame) -> Frame | None:
         if frame.last_seq <= track.last_seq or track.ended:
             return None
         return frame if frame.first_seq > track.last_seq else frame.after(track.last_seq)
 
-    def _finish(self, track: Track, ending: Ending) -> None:
-        if not track.ended and not track.fenced:
-            frame = Frame.of_items(track.closing_items(ending))
-            self.buffer(track.lane).offer(frame)
-            track.follow(frame)
-        track.fenced = True
+
+def _finish(buffer: Buffer, track: Track, ending: Ending) -> None:
+    if not track.ended and not track.fenced:
+        frame = Frame.of_items(track.closing_items(ending))
+        buffer.offer(frame)
+        track.follow(frame)
+    track.fenced = True

@@ -20,6 +20,8 @@ class Relay:
         self._in_flight: int | None = None
         """Number of the oldest frame that was taken out and is not accepted yet."""
         self._credit = PushReply(0, _PUSH_ITEMS, _PUSH_BYTES)
+        self._thinning = False
+        self._waiting: asyncio.Task[PushReply] | None = None
         self.error: RuntreeError | None = None
         """Why the lane can't be reached any more."""
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -35,6 +37,12 @@ class Relay:
             if left <= 0 or not await self._buffer.moved.wait(left):
                 return False
         return True
+
+    def thin(self) -> None:
+        """Stop waiting for room: whoever the lane belongs to is over. Deltas that find no room are dropped from now on, and marked."""
+        self._thinning = True
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     async def aclose(self) -> None:
         """End the task; what was not relayed stays in the buffer."""
@@ -71,4 +79,19 @@ class Relay:
             self._buffer.give_back(slots[accepted:])
         self._buffer.moved.notify()
         if accepted < len(slots):
-            self._credit = await self._port.wait_for_credit(self._lane, self._producer)
+            await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        if not self._thinning:
+            self._waiting = asyncio.ensure_future(self._port.wait_for_credit(self._lane, self._producer))
+            try:
+                self._credit = await self._waiting
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+            finally:
+                self._waiting = None
+        if self._thinning:
+            self._buffer.thin()
+            self._credit = PushReply(0, _PUSH_ITEMS, _PUSH_BYTES)

@@ -47,10 +47,9 @@ class Track:
     """One attempt of a run, as its frames told."""
 
     stamp: Stamp
-    lane: str
-    """The lane its items come through."""
     last_seq: int = -1
-    ended: bool = False
+    end: bytes | None = None
+    """The terminal item, as a frame of its own."""
     fenced: bool = False
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     """Names of the tools whose calls have started and not completed, by call id."""
@@ -64,7 +63,12 @@ class Track:
             elif mark.kind == "tool_call_completed" and mark.call_id is not None:
                 self.open_calls.pop(mark.call_id, None)
             elif mark.kind in TERMINAL_KINDS:
-                self.ended = True
+                self.end = frame.after(frame.last_seq - 1).to_bytes()
+
+    @property
+    def ended(self) -> bool:
+        """Whether its terminal item has come."""
+        return self.end is not None
 
     def closing_items(self, ending: Ending) -> list[Item]:
         """Return what is missing of the run: a completion for each open call, then the terminal item."""
@@ -97,7 +101,7 @@ class Track:
 
 
 class Tracks:
-    """The runs a queue has seen, by id."""
+    """The runs whose items have come one way through a queue, by id."""
 
     def __init__(self) -> None:
         self._tracks: dict[str, Track] = {}
@@ -107,7 +111,7 @@ class Tracks:
         """Return the newest attempt that was seen of a run."""
         return self._tracks.get(run_id)
 
-    def of(self, stamp: Stamp, lane: str) -> Track | None:
+    def of(self, stamp: Stamp) -> Track | None:
         """Return the track of a frame's attempt, a new one for a new attempt, `None` if the attempt is over."""
         track = self._tracks.get(stamp.run_id)
         if track is not None and stamp.attempt < track.stamp.attempt:
@@ -117,9 +121,8 @@ class Tracks:
                 self._children.setdefault(stamp.parent_run_id, []).append(stamp.run_id)
             parent = None if stamp.parent_run_id is None else self._tracks.get(stamp.parent_run_id)
             # Below a run that was closed nothing begins any more: its end stands behind it already.
-            track = Track(stamp, lane, fenced=parent is not None and parent.fenced)
+            track = Track(stamp, fenced=parent is not None and parent.fenced)
             self._tracks[stamp.run_id] = track
-        track.lane = lane
         return None if track.fenced else track
 
     def below(self, run_id: str) -> Iterator[Track]:
@@ -127,12 +130,3 @@ class Tracks:
         for child in self._children.get(run_id, ()):
             yield from self.below(child)
             yield self._tracks[child]
-
-    def forget(self, root_run_id: str) -> None:
-        """Drop all runs of a tree."""
-        gone = [track.stamp for track in self._tracks.values() if track.stamp.root_run_id == root_run_id]
-        for stamp in gone:
-            del self._tracks[stamp.run_id]
-            if stamp.parent_run_id is not None:
-                # By the child: the parent may have said nothing here, its items went through another queue.
-                self._children.pop(stamp.parent_run_id, None)

@@ -148,7 +148,12 @@ class Registry:
         """Note that a run ended by itself, and give its actor back to the pool unless it is worn out or condemned."""
         run = self.get(report.run_id)
         self.report(report)
-        if not run.live or report.attempt != run.stamp.attempt:
+        if report.attempt != run.stamp.attempt:
+            return
+        if not run.live:
+            if run.forced:
+                # Its process was killed when it had told its end already: what readers have seen counts.
+                run.status, run.error = report.status, report.error
             return
         run.error = report.error
         self._end(run, report.status, now)

@@ -180,10 +180,7 @@ def test_a_dropped_tree_leaves_nothing() -> None:
     queue.close(stamp("elsewhere", ROOT_STAMP), LANE, LOST)
     queue.close(ROOT_STAMP, LANE, LOST)
     assert queue.lanes.push(LANE, [Frame.of_items([RunStarted(**dict(ROOT_STAMP), agent="a")]).to_bytes()]).fenced
-    tracks: Any = queue.lanes._tracks
     assert not len(queue.lanes)
-    assert not tracks._tracks
-    assert not tracks._children
 
 
 @st.composite
