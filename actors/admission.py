@@ -1,10 +1,19 @@
 """What a driver checks before and after it asks the supervisor for a root."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
 from ..messages.control import Admission, Admitted
 from ..messages.errors import ConfigurationError, LimitExceededError, RuntimeUnavailableError
 from ..messages.limits import Limits
+from ..messages.transcript import Message
 from ..providers.registry import resolve
 from .agent import Agent, AgentSet
+
+_MESSAGES: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
+_TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 
 def admitted_or_raise(admission: Admission) -> Admitted:
@@ -47,3 +56,33 @@ def _check_prices(field: str, agents: tuple[Agent, ...]) -> None:
             raise ConfigurationError(
                 f"{field}.max_cost", problem, "Give its profile a price, or bound max_tokens instead"
             )
+
+
+def packed_messages(messages: Sequence[Message]) -> str:
+    """Return a conversation to continue, as JSON.
+
+    Raises:
+        ConfigurationError: It holds something else than messages.
+    """
+    return _MESSAGES.dump_json(
+        _valid("messages", _MESSAGES, tuple(messages), "Pass the `messages` of a result")
+    ).decode()
+
+
+def checked_tags(tags: Mapping[str, str] | None) -> dict[str, str]:
+    """Return tags as they travel.
+
+    Raises:
+        ConfigurationError: A name or value is no text.
+    """
+    checked: dict[str, str] = _valid("tags", _TAGS, dict(tags or {}), "Names and values are text")
+    return checked
+
+
+def _valid(field: str, adapter: TypeAdapter[Any], value: Any, fix: str) -> Any:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        where = "".join(f"[{part!r}]" for part in first["loc"][:1])
+        raise ConfigurationError(f"{field}{where}", str(first["msg"]), fix) from None

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import anyio
+
 from ..messages.errors import RunCancelledError, RunFailedError, RuntimeClosedError, RuntimeUnavailableError
 from ..messages.failure import Failure
 from ..messages.items import (
@@ -210,6 +212,18 @@ class RunHandle:
             return await self._supervisor.ledger(self.run_id)
         except RuntimeUnavailableError:
             return result.runs
+
+
+async def started(starting: "asyncio.Task[RunHandle]") -> RunHandle:
+    """Wait for a start, which can't be undone half-way: a caller that is cancelled meanwhile leaves no run behind."""
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait({starting})
+            if starting.exception() is None:
+                await starting.result().cancel(reason="the caller was cancelled")
+        raise
 
 
 def _ends(item: StreamItem, run_id: str) -> bool:

@@ -1,6 +1,7 @@
 """The Runtime: where a driver starts trees, stops them, and sees what runs."""
 
 import asyncio
+import contextlib
 import os
 import platform
 import sys
@@ -11,7 +12,6 @@ from typing import Any, Final, Literal, Self
 import anyio
 import cloudpickle
 import ray
-from pydantic import TypeAdapter
 
 from ..messages.control import AdmitRequest, CancelRequest, ChildRequest, DriverHello, KillOrder, Order, RetireOrder
 from ..messages.errors import (
@@ -26,13 +26,13 @@ from ..messages.result import CancelReport, RunInfo, RunResult
 from ..messages.transcript import Message
 from ..messages.version import VERSION, WIRE_VERSION
 from ..providers import secrets
-from .admission import admitted_or_raise, check_limits
+from .admission import admitted_or_raise, check_limits, checked_tags, packed_messages
 from .agent import Agent, AgentSet
 from .connection import connect
-from .handle import RunHandle
+from .handle import RunHandle, started
 from .jobs import Keys, RunJob, TreeContext
 from .pool import Pool
-from .remote import MIB, Handle, answer, create, kill
+from .remote import MIB, ActorGoneError, Handle, answer, create, kill
 from .run_actor import start_run_actor
 from .run_call import QueueClients, RunCaller
 from .session import Session
@@ -41,10 +41,11 @@ from .stream.lanes import Bounds
 from .stream_queue import GROUPS, StreamQueue
 from .supervisor_client import SupervisorClient
 
+START_TIMEOUT: Final = 60.0
+"""Seconds for a queue actor to start: it asks for nothing that could be used up."""
+
 EXIT_GRACE: Final = 2.0
 """Seconds a live run gets when its Runtime is left."""
-
-_MESSAGES: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
 
 
 class Runtime:
@@ -162,7 +163,8 @@ class Runtime:
             ConfigurationError: The agent, its model, its tools or an argument can't work; the text names the field and the fix.
             LimitExceededError: The root itself is refused.
         """
-        return await self._opened("start()").start(agent, input, messages, limits, deps, tags)
+        opened = self._opened("start()")
+        return await started(asyncio.ensure_future(opened.start(agent, input, messages, limits, deps, tags)))
 
     async def run(self, agent: Agent, input: Any, **options: Any) -> RunResult:  # noqa: A002 - the word users look for
         """Start a tree and wait for its end; arguments and errors are those of `start` and of `RunHandle.result`."""
@@ -229,7 +231,7 @@ class Runtime:
         handle = create(
             StreamQueue, name, self._namespace, groups=GROUPS, name=name, namespace=self._namespace, num_cpus=0
         )
-        await answer(handle.start.remote(), "stream queue", self._schedule_timeout)
+        await answer(handle.start.remote(), "stream queue", START_TIMEOUT)
         return handle
 
     def _disconnect(self) -> None:
@@ -278,7 +280,7 @@ class _OpenRuntime:
         check_limits(agents, limits)
         keys = self._keys(agents)
         tree = self._tree(agents, deps)
-        packed_value = _pickled("input", value)
+        packed_value, conversation, labels = _pickled("input", value), packed_messages(messages), checked_tags(tags)
         run_id = new_run_id()
         request = ChildRequest(
             run_id=run_id, agent=agent.name, limits=(limits or Limits()).narrow(agent.limits), poolable=_poolable(agent)
@@ -292,8 +294,8 @@ class _OpenRuntime:
             admitted=admitted,
             agent_key=agents.root_key,
             value=packed_value,
-            messages=_MESSAGES.dump_json(tuple(messages)).decode(),
-            tags=dict(tags or {}),
+            messages=conversation,
+            tags=labels,
         )
         call = asyncio.create_task(self._caller.run(job, keys, agent.resources))
         session = Session(
@@ -330,7 +332,8 @@ class _OpenRuntime:
             await self.pool.aclose()
             for queue in self._queues.values():
                 kill(queue)
-            await self.supervisor.leave(self._driver_id)
+            with contextlib.suppress(ActorGoneError):  # somebody ended it for good
+                await self.supervisor.leave(self._driver_id)
 
     async def _obey(self, order: Order) -> None:
         if isinstance(order, KillOrder):
