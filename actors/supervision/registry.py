@@ -121,10 +121,11 @@ class Registry:
         return reply
 
     def begin(self, run_id: str, attempt: int) -> Flag | None:
-        """Note that a run's process works on it; returns its flag if a cancel came first."""
+        """Note that a run's process works on it; returns its flag if a cancel came first, or if it was given up as lost."""
         run = self.get(run_id)
-        if run.live and run.stamp.attempt == attempt:
-            run.status = "running"
+        if not run.live or run.stamp.attempt != attempt:
+            return run.flag or Flag(f"run {run_id} is over", 0.0, run.ended or 0.0)
+        run.status = "running"
         return run.flag
 
     def charge(self, request: ChargeRequest) -> ChargeReply:

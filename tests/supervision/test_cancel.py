@@ -61,6 +61,17 @@ def test_c04_a_run_that_was_cancelled_before_it_began_is_told_when_it_begins() -
     assert flag.reason == "early"
 
 
+@pytest.mark.parametrize("attempt", [1, 0])
+def test_s5_a_run_that_was_given_up_as_lost_is_told_when_it_begins(attempt: int) -> None:
+    """Its process was only out of reach for a while."""
+    world = World()
+    world.admit(None, "r0")
+    if attempt:
+        world.lose("r0")
+    assert world.registry.begin("r0", attempt) is not None
+    assert world.run("r0").status == ("failed" if attempt else "pending")
+
+
 def test_c04_normal_completion_wins_if_it_is_first() -> None:
     world = tree()
     world.cancel("r0")
