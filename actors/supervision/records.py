@@ -101,7 +101,7 @@ class Run:
 
     def subtree(self) -> list["Run"]:
         """Return the run and all below it, deepest last."""
-        found = [self]
+        found: list[Run] = [self]
         for run in found:
             found.extend(run.children)
         return found

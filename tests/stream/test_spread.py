@@ -11,7 +11,7 @@ from runtree.actors.stream.buffer import Buffer
 from runtree.actors.stream.lane_port import PushReply
 from runtree.actors.stream.lanes import Bounds
 from runtree.actors.stream.relay import Relay
-from runtree.messages import Stamp
+from runtree.messages import RunCompleted, Stamp
 from runtree.messages.codec import Frame
 from runtree.messages.errors import InternalError, RuntimeUnavailableError
 
@@ -148,3 +148,29 @@ async def test_settled_takes_no_longer_than_it_is_given() -> None:
     buffer.offer(frame(ROOT_STAMP, 0, 3))
     assert not await soon(relay.settled(0.01))
     await soon(relay.aclose())
+
+
+async def test_c06_a_relay_of_a_cancelled_run_waits_for_no_reader() -> None:
+    """Deltas that find no room above are dropped; all else is there at once."""
+    queues: dict[str, Queue] = {}
+    home, far = Queue("home", queues), Queue("far", queues)
+    home.open(LANE, ROOT, Bounds(items=3))
+    far.open("inner", ROOT, Bounds(), (home, LANE))
+    inner = stamp("inner", ROOT_STAMP)
+    await far.push("inner", [frame(inner, 0, 5).to_bytes(), frame(inner, 6, 9).to_bytes()])
+    settling = asyncio.ensure_future(far.settled("inner"))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not settling.done()
+    (relay,) = far.relays.values()
+    relay.thin()
+    await soon(settling)
+    for seq in range(10, 20):
+        await far.push("inner", [frame(inner, seq, seq).to_bytes()])
+    await far.push("inner", [Frame.of_items([RunCompleted(**dict(inner), seq=20)]).to_bytes()])
+    await soon(far.settled("inner"))
+    items = Reader(home.lanes.buffer(LANE)).drain()
+    check_dense(items)
+    assert [item.seq for item in items[:3]] == [0, 1, 2]
+    assert items[-1].kind == "run_completed"
+    await far.aclose()
