@@ -124,6 +124,21 @@ def test_d4_a_run_that_ended_by_itself_keeps_its_end() -> None:
     assert kinds(reader.drain()) == ["root:run_completed"]
 
 
+def test_d4_the_end_a_run_told_is_known_to_its_lane() -> None:
+    queue, script, _ = opened()
+    assert queue.lanes.end_of(ROOT_STAMP, LANE) is None
+    script.say(ROOT_STAMP, LANE, RunStarted, agent="a")
+    assert queue.lanes.end_of(ROOT_STAMP, LANE) is None
+    script.say(ROOT_STAMP, LANE, RunCompleted, output="done")
+    told = queue.lanes.end_of(ROOT_STAMP, LANE)
+    assert told is not None
+    (end,) = Frame.from_bytes(told).items()
+    assert isinstance(end, RunCompleted)
+    assert end.output == "done"
+    assert queue.lanes.end_of(stamp(ROOT, attempt=2), LANE) is None
+    assert queue.lanes.end_of(ROOT_STAMP, "elsewhere") is None
+
+
 def test_d4_a_late_push_of_an_attempt_that_is_over_is_refused() -> None:
     queue, script, reader = opened()
     second = stamp(ROOT, attempt=2)
