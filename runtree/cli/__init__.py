@@ -7,20 +7,20 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    from . import exits
     from .app import app
-    from .output import CANCELLED_EXIT, FAILED_EXIT, error
 
     try:
         app()
     except KeyboardInterrupt:
-        sys.exit(CANCELLED_EXIT)
+        sys.exit(exits.CANCELLED)
     except BrokenPipeError:
-        sys.exit(FAILED_EXIT)
+        sys.exit(exits.FAILED)
     except Exception as problem:
         from ..messages.errors import RuntreeError
-        from .output import exit_code_of
+        from .output import error
 
         if not isinstance(problem, RuntreeError):
             raise
         error(problem)
-        sys.exit(exit_code_of(problem))
+        sys.exit(exits.exit_code_of(problem))

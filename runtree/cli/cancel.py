@@ -24,8 +24,9 @@ def cancel(
     """Cancel a run and all below it, and say how each of them ended."""
     import asyncio
 
+    from . import exits
     from .connection import open_runtime
-    from .output import FAILED_EXIT, error, write
+    from .output import error, write
 
     async def _cancel() -> "CancelReport":
         async with open_runtime(namespace, address, start_ray=False) as runtime:
@@ -40,7 +41,7 @@ def cancel(
     if not report.was_live:
         error(f"no live run {report.run_id} in namespace {namespace}. `runtree ps` lists the live ones")
     if not report.was_live or report.unreachable:
-        raise typer.Exit(FAILED_EXIT)
+        raise typer.Exit(exits.FAILED)
 
 
 async def _full_id(runtime: "Runtime", run_id: str) -> str:

@@ -8,7 +8,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from .output import CANCELLED_EXIT
+from . import exits
 
 
 class Interrupts:
@@ -35,7 +35,7 @@ class Interrupts:
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._count += 1
         if self._count > 1:
-            leave_at_once(CANCELLED_EXIT)
+            leave_at_once(exits.CANCELLED)
         self._loop.call_soon_threadsafe(self.asked.set)
 
 

@@ -1,18 +1,13 @@
-"""Where a command writes: results to stdout, notices and errors to stderr, and the exit codes of all commands."""
+"""Where a command writes: results to stdout, notices and errors to stderr."""
 
 import json
 import sys
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from .figures import printable
-
-COMPLETED_EXIT: Final = 0
-FAILED_EXIT: Final = 1
-USAGE_EXIT: Final = 2
-CANCELLED_EXIT: Final = 130
 
 
 def write(line: str = "") -> None:
@@ -36,10 +31,3 @@ def output_text(output: Any) -> str:
         return printable(output.rstrip("\n"))
     value = output.model_dump(mode="json") if isinstance(output, BaseModel) else to_jsonable_python(output)
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def exit_code_of(problem: Exception) -> int:
-    """Return 2 for what the caller has to change, 1 for what went wrong."""
-    from ..messages.errors import ConfigurationError, VersionMismatchError
-
-    return USAGE_EXIT if isinstance(problem, ConfigurationError | VersionMismatchError) else FAILED_EXIT

@@ -47,6 +47,7 @@ def ps(
 
 def table_of(runs: "Sequence[RunInfo]", now: float) -> "Table":
     """Return the runs as a table."""
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -63,7 +64,7 @@ def table_of(runs: "Sequence[RunInfo]", now: float) -> "Table":
         started = datetime.fromtimestamp(info.started, UTC).astimezone().strftime("%m-%d %H:%M:%S")
         table.add_row(
             info.run_id,
-            Text("  " * info.depth + printable(info.agent)),
+            Padding(Text(printable(info.agent)), (0, 0, 0, 2 * info.depth)),  # leading blanks of a cell are dropped
             "cancelling" if info.cancelling and info.ended is None else info.status,
             tokens_text(info.total_usage),
             money_text(info.total_cost),

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..messages.limits import Limits
 from ..messages.result import RunResult
+from . import exits
 from .connection import NAMESPACE, open_runtime
 from .figures import totals_text
 from .interrupts import Interrupts
-from .output import CANCELLED_EXIT, COMPLETED_EXIT, FAILED_EXIT, error, notice, output_text, write
+from .output import error, notice, output_text, write
 from .view import View, ViewKind, make_view, view_kind
 
 if TYPE_CHECKING:
     from ..actors.agent.agent import Agent
     from ..actors.handle import RunHandle
 
-_EXITS: Final = {"completed": COMPLETED_EXIT, "cancelled": CANCELLED_EXIT}
+_EXITS: Final = {"completed": exits.COMPLETED, "cancelled": exits.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,15 @@ class Session:
     as_json: bool = False
 
     def run(self) -> int:
-        """Run it to its end and return the exit code."""
+        """Run it to its end and return the exit code.
+
+        Raises:
+            ConfigurationError: The agent or its input can't work.
+            RuntreeError: The run could not be started.
+        """
+        from ..actors.agent import AgentSet
+
+        AgentSet.of(self.agent)  # before Ray is started, which takes seconds
         return asyncio.run(self._run())
 
     async def _run(self) -> int:
@@ -55,8 +64,8 @@ class Session:
                     # Who read the output is gone; what is still written must not raise again.
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                     await handle.cancel(reason="nobody reads the output", grace=self.grace)
-                    return FAILED_EXIT
-        return _EXITS.get(result.status, FAILED_EXIT)
+                    return exits.FAILED
+        return _EXITS.get(result.status, exits.FAILED)
 
     async def _follow(self, handle: "RunHandle", view: View, interrupts: Interrupts) -> None:
         reading = asyncio.create_task(_show_all(handle, view))
@@ -78,7 +87,9 @@ async def _show_all(handle: "RunHandle", view: View) -> None:
 
 
 def _conclude(result: RunResult, seconds: float, kind: ViewKind) -> None:
-    if result.error is not None:
+    if result.status == "cancelled":
+        notice(f"cancelled: {result.error.message if result.error else 'no reason given'}")
+    elif result.error is not None:
         error(result.error.message)
     totals = totals_text(max(len(result.runs), 1), result.total_usage, result.total_cost, seconds)
     if kind == "json":

@@ -108,4 +108,4 @@ def _carry_by_value(before: set[str], folder: Path) -> None:
             continue
         path = Path(file).resolve()
         if path.is_relative_to(folder) and not {"site-packages", "dist-packages"} & set(path.parts):
-            cloudpickle.register_pickle_by_value(sys.modules[name])
+            cloudpickle.register_pickle_by_value(sys.modules[name])  # pyright: ignore[reportUnknownMemberType]

@@ -48,17 +48,25 @@ class ReadThenSummarize:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Answer the next turn."""
         last = request.messages[-1]
-        if not isinstance(last, ToolMessage):
-            document = Document.model_validate_json(_text_of(last))
-            answer = ScriptedModel([[tool_call("read_file", {"name": document.name}), _NOTHING_BOUGHT]]).stream(request)
-        elif last.results[0].outcome != "ok":
+        if isinstance(last, ToolMessage) and last.results[0].outcome != "ok":
             yield Failed(error=Failure(code="tool_error", message=last.results[0].text), usage=NO_USAGE)
             return
-        else:
+        answer = self._answer(request)
+        try:
+            async for event in answer:
+                yield event
+        finally:
+            # A call that is cancelled gives its connection back now and not when the iterator is collected.
+            if (close := getattr(answer, "aclose", None)) is not None:
+                await close()
+
+    def _answer(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        last = request.messages[-1]
+        if isinstance(last, ToolMessage):
             question = (UserMessage.of(_question(last.results[0].text)),)
-            answer = self._words.stream(request.model_copy(update={"messages": question, "tools": ()}))
-        async for event in answer:
-            yield event
+            return self._words.stream(request.model_copy(update={"messages": question, "tools": ()}))
+        document = Document.model_validate_json(_text_of(last))
+        return ScriptedModel([[tool_call("read_file", {"name": document.name}), _NOTHING_BOUGHT]]).stream(request)
 
 
 def make_plan() -> ScriptedModel:

@@ -45,7 +45,7 @@ class Teller:
         self._next[run_id] = seq + 1
         self.time += 0.5
         depth = 0 if parent is None else 1
-        stamp = {"run_id": run_id, "parent_run_id": parent, "root_run_id": ROOT, "depth": depth}
+        stamp: dict[str, Any] = {"run_id": run_id, "parent_run_id": parent, "root_run_id": ROOT, "depth": depth}
         return item_type(**stamp, seq=seq, time=self.time, **fields)
 
 

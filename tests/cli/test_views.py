@@ -121,14 +121,14 @@ def test_the_tree_never_outgrows_the_terminal(width: int, height: int) -> None:
 
 def test_what_is_left_out_is_counted() -> None:
     teller = Teller()
-    items = [teller.item(RunStarted, agent="lead")]
+    items: list[StreamItem] = [teller.item(RunStarted, agent="lead")]
     items += [teller.item(RunStarted, f"child-{number}", ROOT, agent="reader") for number in range(30)]
     assert tree_lines(_tree(items), 80, 6)[-1].plain == "… 26 more"
 
 
 def test_a_growing_line_shows_its_end() -> None:
     teller = Teller()
-    items = [teller.item(RunStarted, agent="a"), teller.item(ModelDelta, text="中" * 40 + " the end")]
+    items: list[StreamItem] = [teller.item(RunStarted, agent="a"), teller.item(ModelDelta, text="中" * 40 + " the end")]
     (line,) = tree_lines(_tree(items), 40, 5)
     assert line.plain.endswith("中 the end")
     assert line.cell_len <= 40
