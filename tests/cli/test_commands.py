@@ -4,49 +4,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from runtree.cli import main
 from runtree.cli.cancel import report_lines
 from runtree.cli.ps import in_tree_order, table_of
 from runtree.messages import CancelReport, RunInfo, Usage, stream_schema
 from runtree.messages.version import VERSION
 
+from .conftest import Command
+
 FILE = Path(__file__).with_name("agents_file.py")
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Command = Callable[..., Done]
-
-
-@pytest.fixture
-def runtree(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Run the command in this process, which has imported everything already."""
-
-    def call(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["runtree", *arguments])
-        monkeypatch.setenv("COLUMNS", "100")
-        with pytest.raises(SystemExit) as ended:
-            main()
-        code = ended.value.code
-        return Done(code if isinstance(code, int) else 0, *capfd.readouterr())
-
-    return call
 
 
 def test_version(runtree: Command) -> None:
