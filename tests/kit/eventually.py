@@ -3,8 +3,8 @@
 For conditions that offer no event to wait on. Where an event exists, wait on the event.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, cast, overload
 
 import anyio
 
@@ -13,7 +13,11 @@ T = TypeVar("T")
 _PAUSE = 0.005
 
 
-async def eventually(predicate: Callable[[], T | Awaitable[T]], limit: float = 10.0) -> T:
+@overload
+async def eventually(predicate: Callable[[], Coroutine[Any, Any, T]], limit: float = 10.0) -> T: ...
+@overload
+async def eventually(predicate: Callable[[], T], limit: float = 10.0) -> T: ...
+async def eventually(predicate: Callable[[], T | Coroutine[Any, Any, T]], limit: float = 10.0) -> T:
     """Asks again and again until the predicate holds, and returns what it returned.
 
     Args:

@@ -1,0 +1,54 @@
+"""What Ray has of ours at the moment: named actors and their processes."""
+
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray._private.state
+import ray._private.worker
+from ray.util import list_named_actors
+
+
+def named_actors(prefix: str = "") -> set[str]:
+    """The living actors that have a name, which all of runtree's have."""
+    return {actor["name"] for actor in list_named_actors(all_namespaces=True) if actor["name"].startswith(prefix)}
+
+
+def end_supervisors() -> None:
+    """Ends what outlives its drivers on purpose."""
+    for actor in list_named_actors(all_namespaces=True):
+        if actor["name"] == "supervisor":
+            ray.kill(ray.get_actor(actor["name"], actor["namespace"]))
+
+
+def records() -> list[str]:
+    """Everything Ray's tables say of actors, jobs and workers, as text; the dead included."""
+    state: Any = ray._private.state
+    tables: list[Any] = [state.actors().values(), state.jobs(), state.workers().values()]
+    return [repr(record) for table in tables for record in table]
+
+
+def session_folder() -> Path:
+    """Where this Ray keeps its files and logs."""
+    node: Any = ray._private.worker._global_node
+    return Path(node.get_session_dir_path())
+
+
+def actor_processes() -> set[int]:
+    """Ids of the processes of this session's Ray that carry one of our actors."""
+    session = session_folder().name.encode()
+    found: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            ours = (
+                (entry / "cmdline").read_bytes().startswith((b"ray::RunActor", b"ray::StreamQueue", b"ray::Supervisor"))
+            )
+            # The title hides the command line; the parent is this session's raylet, whose command line tells.
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            if ours and session in (Path("/proc") / parent / "cmdline").read_bytes():
+                found.add(int(entry.name))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,127 @@
+"""What holds for the whole stream of every tree that has ended, whatever happened to it."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from runtree.messages.items import TERMINAL_KINDS
+
+
+def check_stream(items: Sequence[Any]) -> None:
+    """Asserts the rules D1 to D4 for the items of one tree, in the order in which a driver got them.
+
+    Raises:
+        AssertionError: A rule is broken; the text says which, and where.
+    """
+    assert items, "the stream is empty"
+    root = items[-1].root_run_id
+    assert items[-1].run_id == root, "the last item is not the root's"
+    assert items[-1].kind in TERMINAL_KINDS, f"the last item is a {items[-1].kind}"
+    runs: dict[str, list[tuple[int, Any]]] = defaultdict(list)
+    for place, item in enumerate(items):
+        assert item.root_run_id == root, f"an item of another tree: {item}"
+        runs[item.run_id].append((place, item))
+    for run_id, placed in runs.items():
+        own = [item for _, item in placed]
+        _check_numbers(own)
+        _check_end(own)
+        _check_calls(own)
+        _check_lineage(own[0], runs, run_id)
+    _check_causality(items, runs)
+
+
+def dropped(items: Sequence[Any], run_id: str | None = None) -> int:
+    """Returns how many items were dropped, of one run or of all."""
+    return sum(item.count for item in items if item.kind == "items_dropped" and run_id in (None, item.run_id))
+
+
+def text_of(items: Sequence[Any], run_id: str) -> str:
+    """Returns the visible text of a run, as far as it arrived."""
+    return "".join(item.text for item in items if item.kind == "model_delta" and item.run_id == run_id)
+
+
+def kinds_of(items: Sequence[Any], run_id: str) -> list[str]:
+    """Returns the kinds of a run's items."""
+    return [item.kind for item in items if item.run_id == run_id]
+
+
+def ends_of(items: Sequence[Any]) -> dict[str, Any]:
+    """Returns the terminal item of every run."""
+    return {item.run_id: item for item in items if item.kind in TERMINAL_KINDS}
+
+
+def runs_of(items: Sequence[Any], agent: str) -> list[str]:
+    """Returns the ids of the runs of an agent, in the order in which they began."""
+    return [item.run_id for item in items if item.kind == "run_started" and item.agent == agent]
+
+
+def _check_numbers(own: Sequence[Any]) -> None:
+    following: dict[int, int] = defaultdict(int)
+    for item in own:
+        expected = following[item.attempt]
+        if item.kind == "items_dropped":
+            assert item.first_seq == expected, f"a gap that starts at {item.first_seq} stands at {expected}: {item}"
+            assert item.count == item.last_seq - item.first_seq + 1, f"a gap that counts wrong: {item}"
+            assert item.seq == item.last_seq, f"a gap with a wrong number: {item}"
+        else:
+            assert item.seq == expected, f"number {item.seq} stands where {expected} was due: {item}"
+        following[item.attempt] = item.seq + 1
+    assert list(following) == sorted(following), "an older attempt spoke after a newer one"
+
+
+def _check_end(own: Sequence[Any]) -> None:
+    ends = [item for item in own if item.kind in TERMINAL_KINDS]
+    assert len(ends) == 1, f"{len(ends)} terminal items of run {own[0].run_id}"
+    assert own[-1] is ends[0], f"run {own[0].run_id} spoke after its end: {own[-1]}"
+    # A run whose process died before it could speak has nothing but its end.
+    assert own[0].kind == "run_started" or own[0] is ends[0], f"a run begins with {own[0]}"
+
+
+def _check_calls(own: Sequence[Any]) -> None:
+    names: dict[str, str] = {}
+    completed: set[str] = set()
+    for item in own:
+        if item.kind == "tool_call_started":
+            assert item.call_id not in names, f"a call was started twice: {item}"
+            names[item.call_id] = item.tool_name
+        elif item.kind == "tool_call_completed":
+            assert item.call_id not in completed, f"a call was completed twice: {item}"
+            assert names.get(item.call_id) == item.tool_name, f"a completion without a start: {item}"
+            completed.add(item.call_id)
+        elif item.kind in ("tool_call_args_delta", "tool_progress"):
+            assert item.call_id in names, f"an item of a call that was not started: {item}"
+            assert item.call_id not in completed, f"an item of a call that was completed: {item}"
+    assert completed == set(names), f"calls without completion: {sorted(set(names) - completed)}"
+
+
+def _check_lineage(first: Any, runs: dict[str, list[tuple[int, Any]]], run_id: str) -> None:
+    for _, item in runs[run_id]:
+        same = (item.parent_run_id, item.depth) == (first.parent_run_id, first.depth)
+        assert same, f"a run that changed its place in the tree: {item}"
+    if run_id == first.root_run_id:
+        assert first.parent_run_id is None, "the root has a parent"
+        assert first.depth == 0, "the root is not at depth 0"
+        return
+    assert first.parent_run_id in runs, f"a run whose parent is not in the stream: {first}"
+    place, parent = runs[first.parent_run_id][0]
+    assert first.depth == parent.depth + 1, f"a run at a wrong depth: {first}"
+    assert place < runs[run_id][0][0], f"a run that spoke before its parent: {first}"
+
+
+def _check_causality(items: Sequence[Any], runs: dict[str, list[tuple[int, Any]]]) -> None:
+    completions = {
+        (item.run_id, item.call_id): at for at, item in enumerate(items) if item.kind == "tool_call_completed"
+    }
+    for run_id, placed in runs.items():
+        first, (last_place, last) = placed[0][1], placed[-1]
+        parent = first.parent_run_id
+        if parent is None:
+            continue
+        assert last_place < runs[parent][-1][0], f"a parent ended before its child {run_id}"
+        call_id = getattr(first, "call_id", None)
+        if call_id is not None:
+            at = completions[parent, call_id]
+            assert last_place < at, f"the call of a child was completed before its end: {last}"
+    for at, item in enumerate(items):
+        if item.kind == "tool_call_completed" and item.child_run_id in runs:
+            assert runs[item.child_run_id][-1][0] < at, f"a completion before the end of its child: {item}"
