@@ -79,6 +79,11 @@ class Lanes:
         """
         return self._way(lane).buffer
 
+    def root_of(self, lane: str) -> str | None:
+        """Return the tree a lane belongs to; `None` if there is no such lane any more."""
+        found = self._lanes.get(lane)
+        return None if found is None else found.root_run_id
+
     def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
         """Take frames from the front as far as there is room; duplicates count as taken."""
         if lane not in self._lanes:
@@ -118,7 +123,9 @@ class Lanes:
         if lane not in self._lanes:
             return
         way = self._way(lane)
-        below = ending.model_copy(update={"totals": Ending.model_fields["totals"].default})
+        # What is below a lost run is cancelled for it; its accounts are kept elsewhere.
+        reason = ending.reason if ending.cancelled else f"run {stamp.run_id} was lost"
+        below = Ending(cancelled=True, reason=reason, forced=True)
         for track in way.tracks.below(stamp.run_id):
             _finish(way.buffer, track, below)
         known = way.tracks.get(stamp.run_id)

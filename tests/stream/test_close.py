@@ -72,13 +72,13 @@ def test_d4_open_calls_and_descendants_are_closed_depth_first() -> None:
     queue.close(ROOT_STAMP, LANE, LOST)
     closing = reader.drain()[before:]
     assert kinds(closing) == [
-        "grandchild:run_failed",
+        "grandchild:run_cancelled",
         "child:tool_call_completed",
-        "child:run_failed",
+        "child:run_cancelled",
         "root:tool_call_completed",
         "root:run_failed",
     ]
-    assert [item.outcome for item in closing if isinstance(item, ToolCallCompleted)] == ["lost", "lost"]
+    assert [item.outcome for item in closing if isinstance(item, ToolCallCompleted)] == ["cancelled", "lost"]
     assert [item.call_id for item in closing if isinstance(item, ToolCallCompleted)] == ["d1", "c1"]
     assert closing[-1].error.code == "lost"
     assert closing[-1].usage.precision == "unknown"
@@ -177,7 +177,7 @@ def test_x11_what_a_lost_run_left_behind_goes_on_until_it_is_closed() -> None:
     assert kinds(reader.drain())[3:] == [
         "leaf:run_completed",
         "other:run_started",
-        "other:run_failed",
+        "other:run_cancelled",
         "inner:tool_call_completed",
         "inner:run_failed",
         "root:tool_call_completed",
@@ -270,7 +270,7 @@ async def test_d4_close_over_two_queues() -> None:
     at_home.say(ROOT_STAMP, LANE, ToolCallCompleted, call_id="c1", tool_name="inner", outcome="lost")
     at_home.say(ROOT_STAMP, LANE, RunFailed, error=LOST.error or {"code": "lost", "message": "gone"})
     assert kinds(reader.drain())[4:] == [
-        "leaf:run_failed",
+        "leaf:run_cancelled",
         "inner:tool_call_completed",
         "inner:run_failed",
         "root:tool_call_completed",
@@ -294,6 +294,6 @@ async def test_d4_close_over_two_queues_when_the_far_one_saw_nothing_of_the_run(
     far.close(inner, "inner", LOST, known_only=True)
     await far.settled("inner")
     home.close(inner, LANE, LOST)
-    assert kinds(reader.drain()) == ["inner:run_started", "leaf:run_started", "leaf:run_failed", "inner:run_failed"]
+    assert kinds(reader.drain()) == ["inner:run_started", "leaf:run_started", "leaf:run_cancelled", "inner:run_failed"]
     check_dense(reader.items, lossless=True)
     await far.aclose()
