@@ -23,7 +23,7 @@ from ..messages.items import (
 from ..messages.result import CancelReport, RunRecord, RunResult, RunStatus
 from ..messages.usage import Totals
 from .agent import Agent, parse_output
-from .session import Session
+from .session import Session, Taken
 from .stream.reader import FrameReader
 from .supervisor_client import SupervisorClient
 
@@ -45,7 +45,7 @@ class RunHandle:
         self._cancel = cancel
         self._frames = FrameReader()
         self._items: deque[StreamItem] = deque()
-        self._fetch: asyncio.Task[list[bytes]] | None = None
+        self._fetch: asyncio.Task[Taken] | None = None
         self._last: StreamItem | None = None
         self._ended = False
         self._reader: asyncio.Task[Any] | None = None
@@ -97,7 +97,7 @@ class RunHandle:
             await self._session.resume()
         while True:
             try:
-                items = self._decode(await self._next_frames())
+                items = self._decode(await self._next_taken())
             except RuntimeUnavailableError:
                 items = [await self._end_without_stream()]
             if items:
@@ -159,7 +159,7 @@ class RunHandle:
             self._fetch.cancel()
         self._closed()
 
-    async def _next_frames(self) -> list[bytes]:
+    async def _next_taken(self) -> Taken:
         """Return what was fetched ahead, and fetch ahead again. A cancelled reader loses nothing: the fetch goes on without it."""
         fetch = self._fetch or asyncio.ensure_future(self._session.take())
         self._fetch = fetch
@@ -170,12 +170,12 @@ class RunHandle:
             await asyncio.wait({fetch}, timeout=_LAST_FRAMES_SECONDS)
             if not fetch.done():
                 call.result()
-        frames = await asyncio.shield(fetch)
-        self._fetch = asyncio.ensure_future(self._session.take()) if frames else None
-        return frames
+        taken = await asyncio.shield(fetch)
+        self._fetch = asyncio.ensure_future(self._session.take()) if taken.frames else None
+        return taken
 
-    def _decode(self, frames: list[bytes]) -> list[StreamItem]:
-        items = list(self._frames.read(frames))
+    def _decode(self, taken: Taken) -> list[StreamItem]:
+        items = list(self._frames.read(*taken))
         if items and _ends(items[-1], self.run_id) and self._fetch is not None:
             self._fetch.cancel()
             self._fetch = None

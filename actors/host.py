@@ -27,7 +27,8 @@ from ..messages.result import RunResult
 from ..messages.usage import Cost, Totals, Usage
 from .agent import AgentSet
 from .jobs import Keys, RunJob
-from .run_call import QueueClients, RunCaller, StartActor
+from .lane_client import QueueClients
+from .run_call import RunCaller, StartActor
 from .stream.emitter import Emitter
 from .supervisor_client import SupervisorClient
 

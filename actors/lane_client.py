@@ -1,17 +1,23 @@
 """The producer's side of a lane in a queue actor."""
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from ..messages.codec import Frame
 from ..messages.control import LaneAddress
 from ..messages.items import Stamp, TerminalItem
-from .remote import Handle, answer, find
+from .remote import Handle, UnreachableError, answer, find
 from .stream.lane_port import PushReply
 from .stream.lanes import Bounds
 from .stream.tracking import Ending
 
-_WAIT_TIMEOUT = 60.0
+PART: Final = "stream queue"
+
+_RETRY_PAUSES: Final = (0.1, 0.3, 1.0, 3.0)
+"""Seconds between the tries of a call to a queue that is out of reach for the moment."""
+
+_WAIT_TIMEOUT: Final = 60.0
 """Twice the longest wait of a queue: beyond it the queue hangs."""
 
 
@@ -25,9 +31,18 @@ class LaneClient:
 
     async def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
         """See `LanePort.push`."""
-        handle = self._handle or await self._actor()
-        reply: PushReply = await answer(handle.push.remote(lane, frames), "stream queue", _WAIT_TIMEOUT)
+        reply: PushReply = await self._call("push", lane, frames)
         return reply
+
+    async def store(self, lane: str, key: str, line: bytes) -> str:
+        """See `LanePort.store`."""
+        reference: str = await self._call("store", lane, key, line)
+        return reference
+
+    async def fetch(self, reference: str) -> bytes | None:
+        """Return a large line that this queue keeps."""
+        line: bytes | None = await self._call("fetch", reference)
+        return line
 
     async def wait_for_credit(self, lane: str, producer: str) -> PushReply:
         """See `LanePort.wait_for_credit`."""
@@ -45,12 +60,13 @@ class LaneClient:
 
     async def end_of(self, stamp: Stamp, lane: str) -> TerminalItem | None:
         """Return the terminal item of a run, if the lane has it."""
-        frame: bytes | None = await self._call("end_of", stamp, lane)
-        if frame is None:
+        data: bytes | None = await self._call("end_of", stamp, lane)
+        if data is None:
             return None
-        [item] = Frame.from_bytes(frame).items()
-        assert isinstance(item, TerminalItem)
-        return item
+        frame = Frame.from_bytes(data)
+        large = await fetch_large([frame], lambda queue: LaneClient(queue, self._namespace))
+        [item] = frame.items(large)
+        return item if isinstance(item, TerminalItem) else None
 
     async def thin(self, lane: str) -> None:
         """Let what came through the lane wait for no reader any more."""
@@ -61,9 +77,45 @@ class LaneClient:
         await self._call("close", stamp, lane, ending, known_only)
 
     async def _call(self, method: str, *args: Any) -> Any:
+        """Call a method; again if the queue is out of reach for a moment. Every call may be repeated: frames are numbered, the rest is idempotent."""
         handle = self._handle or await self._actor()
-        return await answer(getattr(handle, method).remote(*args), "stream queue", _WAIT_TIMEOUT)
+        for pause in _RETRY_PAUSES:
+            try:
+                return await answer(getattr(handle, method).remote(*args), PART, _WAIT_TIMEOUT)
+            except UnreachableError:
+                await asyncio.sleep(pause)
+        return await answer(getattr(handle, method).remote(*args), PART, _WAIT_TIMEOUT)
 
     async def _actor(self) -> Handle:
-        self._handle = await find(self.queue, self._namespace, "stream queue")
+        self._handle = await find(self.queue, self._namespace, PART)
         return self._handle
+
+
+class QueueClients:
+    """The queue actors a process talks to, by name."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._clients: dict[str, LaneClient] = {}
+
+    def __getitem__(self, queue: str) -> LaneClient:
+        client = self._clients.get(queue)
+        if client is None:
+            client = self._clients[queue] = LaneClient(queue, self._namespace)
+        return client
+
+
+async def fetch_large(frames: Iterable[Frame], client: Callable[[str], LaneClient]) -> dict[str, bytes]:
+    """Return the large lines that frames refer to, by reference.
+
+    Args:
+        frames: What was taken from a lane.
+        client: Finds a queue by its name.
+    """
+    found: dict[str, bytes] = {}
+    for frame in frames:
+        for reference in frame.references():
+            line = await client(reference.partition("|")[0]).fetch(reference)
+            if line is not None:
+                found[reference] = line
+    return found

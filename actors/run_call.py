@@ -14,7 +14,7 @@ from ..messages.failure import Failure
 from ..messages.items import RunCancelled, RunCompleted, RunFailed, TerminalItem
 from ..messages.result import RunResult, RunStatus
 from .jobs import Keys, RunEnd, RunJob
-from .lane_client import LaneClient
+from .lane_client import QueueClients
 from .remote import MIB, ActorGoneError, Handle, answer, find, kill
 from .stream.tracking import Ending
 from .supervisor_client import SupervisorClient
@@ -27,20 +27,6 @@ DEFAULT_RESOURCES: Final[Mapping[str, float]] = {"memory": 96 * MIB}
 
 _LAST_REPORT: Final = 2**53
 """Number of the report that is made for a run which can make none any more."""
-
-
-class QueueClients:
-    """The queue actors a process talks to, by name."""
-
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
-        self._clients: dict[str, LaneClient] = {}
-
-    def __getitem__(self, queue: str) -> LaneClient:
-        client = self._clients.get(queue)
-        if client is None:
-            client = self._clients[queue] = LaneClient(queue, self._namespace)
-        return client
 
 
 class RunCaller:
@@ -63,6 +49,9 @@ class RunCaller:
             handle = await self._actor(admitted, job, resources)
             end: RunEnd = await answer(handle.run.remote(job, keys), "run actor", None)
         except RuntreeError as error:
+            if handle is not None:
+                # Nothing is waited for any more: a process that is only out of reach must not go on.
+                await asyncio.to_thread(kill, handle)
             return await self._lost(admitted, error)
         if admitted.actor is None or not end.reusable:
             await asyncio.to_thread(kill, handle)
@@ -90,10 +79,8 @@ class RunCaller:
     async def _lost(self, admitted: Admitted, error: RuntreeError) -> RunResult:
         """Have everything written that a run without a process can't write any more."""
         stamp = admitted.stamp
-        with contextlib.suppress(RuntimeUnavailableError):
-            end = await self._queues[admitted.lane.queue].end_of(stamp, admitted.lane.lane)
-            if end is not None:
-                return await self._ended(end)
+        if (end := await self._end_of(admitted)) is not None:
+            return await self._ended(end)
         report = LossReport(run_id=stamp.run_id, attempt=stamp.attempt, reason=str(error))
         verdict = await self._supervisor.lost(report)
         totals = await self._supervisor.totals(stamp.run_id)
@@ -104,13 +91,23 @@ class RunCaller:
             failure = report.failure() if isinstance(error, ActorGoneError) else error.failure()
         ending = Ending(cancelled=cancelled, reason=verdict.reason, forced=verdict.forced, totals=totals, error=failure)
         await self._close(admitted, verdict, ending)
+        # The end that the run told may have been on its way from another queue: what readers see counts.
+        end = await self._end_of(admitted)
+        if end is not None and _meaning(end)[0] != verdict.status:
+            return _result_of(end)
         return RunResult(
             run_id=stamp.run_id, status=verdict.status, error=failure, forced=verdict.forced, **dict(totals)
         )
 
+    async def _end_of(self, admitted: Admitted) -> TerminalItem | None:
+        """Return the terminal item of a run, if its parent's lane has it."""
+        with contextlib.suppress(RuntimeUnavailableError):
+            return await self._queues[admitted.lane.queue].end_of(admitted.stamp, admitted.lane.lane)
+        return None
+
     async def _ended(self, end: TerminalItem) -> RunResult:
         """Return the end of a run that told it before its process went: what readers have seen counts."""
-        status, output, error = _meaning(end)
+        status, _, error = _meaning(end)
         report = EndReport(
             run_id=end.run_id,
             attempt=end.attempt,
@@ -122,10 +119,7 @@ class RunCaller:
             reusable=False,
         )
         await self._supervisor.end(report)
-        forced = isinstance(end, RunCancelled) and end.forced
-        return RunResult(
-            run_id=end.run_id, status=status, output=output, error=error, forced=forced, **dict(end.totals)
-        )
+        return _result_of(end)
 
     async def _close(self, admitted: Admitted, verdict: LossVerdict, ending: Ending) -> None:
         for lane in _lanes_of_their_own(verdict.lanes, admitted.lane):
@@ -135,6 +129,12 @@ class RunCaller:
                 await queue.thin(lane.lane)
             await queue.settled(lane.lane)
         await self._queues[admitted.lane.queue].close(admitted.stamp, admitted.lane.lane, ending)
+
+
+def _result_of(end: TerminalItem) -> RunResult:
+    status, output, error = _meaning(end)
+    forced = isinstance(end, RunCancelled) and end.forced
+    return RunResult(run_id=end.run_id, status=status, output=output, error=error, forced=forced, **dict(end.totals))
 
 
 def _meaning(end: TerminalItem) -> tuple[RunStatus, Any, Failure | None]:

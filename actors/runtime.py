@@ -31,10 +31,11 @@ from .agent import Agent, AgentSet
 from .connection import connect
 from .handle import RunHandle, started
 from .jobs import Keys, RunJob, TreeContext
+from .lane_client import QueueClients
 from .pool import Pool
 from .remote import MIB, ActorGoneError, Handle, answer, create, kill
 from .run_actor import start_run_actor
-from .run_call import QueueClients, RunCaller
+from .run_call import RunCaller
 from .session import Session
 from .stream.lane_port import Flow
 from .stream.lanes import Bounds
@@ -263,7 +264,8 @@ class _OpenRuntime:
         self._bounds = bounds
         self._schedule_timeout = schedule_timeout
         self._cancel_unread = cancel_unread
-        self._caller = RunCaller(supervisor, QueueClients(supervisor.namespace), start_run_actor)
+        self._clients = QueueClients(supervisor.namespace)
+        self._caller = RunCaller(supervisor, self._clients, start_run_actor)
         self._sessions: dict[str, Session] = {}
         self._poll = asyncio.create_task(supervisor.poll_for_ever(driver_id, self._obey))
 
@@ -301,6 +303,7 @@ class _OpenRuntime:
         session = Session(
             admitted,
             list(self._queues.values()),
+            self._clients,
             queue,
             self._bounds.flow,
             call,

@@ -3,15 +3,27 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
+from ..messages.codec import Frame
 from ..messages.control import Admitted
 from ..messages.errors import RuntimeUnavailableError
 from ..messages.result import RunResult
+from .lane_client import PART, QueueClients, fetch_large
 from .remote import Handle, answer
 from .stream.lane_port import Flow
 
 _TAKE_ITEMS = 2048
 _TAKE_BYTES = 512 * 1024
+
+
+class Taken(NamedTuple):
+    """What came of the driver's lane at once."""
+
+    frames: list[bytes]
+    """In order."""
+    large: dict[str, bytes]
+    """Lines of large items, by the references in the frames."""
 
 
 class Session:
@@ -21,6 +33,7 @@ class Session:
         self,
         admitted: Admitted,
         queues: Sequence[Handle],
+        clients: QueueClients,
         lane_queue: Handle,
         flow: Flow,
         call: "asyncio.Task[RunResult]",
@@ -30,6 +43,7 @@ class Session:
         self.run_id = admitted.stamp.run_id
         self.call = call
         self._queues = queues
+        self._clients = clients
         self._lane_queue = lane_queue
         self._flow: Flow = flow
         self._given_flow: Flow = flow
@@ -37,11 +51,12 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._gone: asyncio.Task[None] | None = None
 
-    async def take(self) -> list[bytes]:
-        """Return the next frames of the driver's lane; empty when none came for a while."""
+    async def take(self) -> "Taken":
+        """Return the next frames of the driver's lane, with the large items they refer to; none when none came for a while."""
         reply = self._lane_queue.get.remote(self.admitted.lane.lane, _TAKE_ITEMS, _TAKE_BYTES)
-        frames: list[bytes] = await answer(reply, "stream queue", 60.0)
-        return frames
+        frames: list[bytes] = await answer(reply, PART, 60.0)
+        large = await fetch_large(map(Frame.from_bytes, frames), self._clients.__getitem__)
+        return Taken(frames, large)
 
     async def collapse(self) -> None:
         """Somebody waits for the end and nobody reads: full buffers drop deltas instead of holding up the tree."""
@@ -61,7 +76,7 @@ class Session:
     async def drop(self) -> None:
         """Forget the tree's lanes."""
         for queue in self._queues:
-            await answer(queue.drop.remote(self.run_id), "stream queue")
+            await answer(queue.drop.remote(self.run_id), PART)
 
     def _start_going(self) -> None:
         if self._gone is None:
@@ -80,4 +95,4 @@ class Session:
     async def _set_flow(self, flow: Flow) -> None:
         self._flow = flow
         for queue in self._queues:
-            await answer(queue.set_flow.remote(self.run_id, flow), "stream queue")
+            await answer(queue.set_flow.remote(self.run_id, flow), PART)

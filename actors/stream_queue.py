@@ -40,7 +40,10 @@ class StreamQueue:
     """The actor. `start` has to be called first, once."""
 
     def __init__(self, name: str, namespace: str) -> None:
+        self._name = name
         self._lanes = Lanes(name)
+        self._large: dict[str, dict[str, ray.ObjectRef[bytes]]] = {}
+        """Large lines by tree and key."""
         self._namespace = namespace
         self._home: asyncio.AbstractEventLoop | None = None
         self._relays: dict[int, Relay] = {}
@@ -54,6 +57,14 @@ class StreamQueue:
         """Offer frames; see `LanePort.push`."""
         self._check_home()
         return self._lanes.push(lane, frames)
+
+    async def store(self, lane: str, key: str, line: bytes) -> str:
+        """Keep a large line in Ray's object store, which may spill it to disk, and not in this process; see `LanePort.store`."""
+        self._check_home()
+        root_run_id = self._lanes.root_of(lane)
+        if root_run_id is not None:
+            self._large.setdefault(root_run_id, {})[key] = await asyncio.to_thread(ray.put, line)
+        return f"{self._name}|{root_run_id}|{key}"
 
     async def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None = None) -> None:
         """Make a lane; does nothing if it exists."""
@@ -77,6 +88,11 @@ class StreamQueue:
     async def settled(self, lane: str) -> bool:
         """Wait until what the lane holds now was accepted by its parent's lane; False if that takes too long: ask again."""
         return await self._at_home(self._settled(lane))
+
+    @ray.method(concurrency_group="read")
+    async def fetch(self, reference: str) -> bytes | None:
+        """Return a large line, `None` if its tree is gone."""
+        return await self._at_home(self._fetch(reference))
 
     @ray.method(concurrency_group="control")
     async def close(self, stamp: Stamp, lane: str, ending: Ending, known_only: bool = False) -> None:
@@ -124,7 +140,11 @@ class StreamQueue:
     @ray.method(concurrency_group="control")
     async def lanes(self) -> int:
         """Return how many lanes there are."""
-        return len(self._lanes)
+
+        async def count() -> int:
+            return len(self._lanes)
+
+        return await self._at_home(count())
 
     async def _wait_for_credit(self, lane: str, producer: str) -> PushReply:
         try:
@@ -160,6 +180,11 @@ class StreamQueue:
             await buffer.wait_for_data(poll_seconds())
         return [frame.to_bytes() for frame in buffer.take(max_items, max_bytes)]
 
+    async def _fetch(self, reference: str) -> bytes | None:
+        _, root_run_id, key = reference.split("|", 2)
+        kept = self._large.get(root_run_id, {}).get(key)
+        return None if kept is None else await kept
+
     async def _settled(self, lane: str) -> bool:
         relay = self._relay(lane)
         if relay is None:
@@ -173,6 +198,7 @@ class StreamQueue:
             return None
 
     async def _drop(self, root_run_id: str) -> None:
+        self._large.pop(root_run_id, None)
         for buffer in {id(buffer): buffer for buffer in self._lanes.drop(root_run_id)}.values():
             await self._end_relay(buffer)
 

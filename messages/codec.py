@@ -5,13 +5,20 @@ mark for every item that is not a delta; the body has one JSON object a line, wi
 lines can be cut out without parsing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
 
 from .items import DELTA_KINDS, ITEM_TYPES, Item, ItemsDropped, Stamp, StreamItem, UnknownItem
+
+MAX_LINE_BYTES: Final = 1024 * 1024
+"""Size of an item beyond which its line only refers to it; what it says is kept outside of the bounded buffers."""
+
+_REFERENCE: Final = b'"ref":'
+_REFERENCE_FIELDS: Final = {"kind", "seq", "time", "ref", "size"}
 
 _STAMP_FIELDS = frozenset(Stamp.model_fields)
 _LENGTH_BYTES: Final = 4
@@ -57,6 +64,12 @@ class _Row(NamedTuple):
     line: bytes
     mark: Mark | None
     seq: int
+
+
+def reference_line(line: bytes, reference: str) -> bytes:
+    """Return the line that stands for a large one and names the place where that is kept."""
+    row = from_json(line)
+    return to_json({"kind": row["kind"], "seq": row["seq"], "time": row["time"], "ref": reference, "size": len(line)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +144,36 @@ class Frame:
         stamp = Stamp(run_id=run_id, parent_run_id=parent, root_run_id=root, depth=depth, attempt=attempt)
         return cls(stamp, first, last, count, marks, data[end:])
 
-    def items(self) -> list[StreamItem]:
+    def references(self) -> tuple[str, ...]:
+        """Return where the large items of the frame are kept."""
+        if _REFERENCE not in self.body:
+            return ()
+        return tuple(row["ref"] for row in self._decoded() if row.keys() == _REFERENCE_FIELDS)
+
+    def items(self, large: Mapping[str, bytes] = MappingProxyType({})) -> list[StreamItem]:
         """Decode the items.
+
+        Args:
+            large: The lines of large items, by reference; one that is missing is decoded as `items_dropped`.
 
         Raises:
             ValueError: A line is not a valid item.
         """
         stamp = dict(self.stamp)
-        rows: list[dict[str, Any]] = from_json(b"[" + self.body.replace(b"\n", b",") + b"]")
         decoded: list[StreamItem] = []
-        for row in rows:
+        has_references = _REFERENCE in self.body
+        for row in self._decoded():
+            if has_references and row.keys() == _REFERENCE_FIELDS:
+                row = _resolved(row, large)
             row.update(stamp)
             validate = _VALIDATORS.get(row["kind"])
             item: Any = UnknownItem.model_validate(row) if validate is None else validate(row)
             decoded.append(item)
         return decoded
+
+    def _decoded(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = from_json(b"[" + self.body.replace(b"\n", b",") + b"]")
+        return rows
 
     def without_deltas(self, time: float = 0.0) -> "Frame":
         """Return the frame with every stretch of deltas replaced by one `items_dropped` line."""
@@ -239,3 +267,12 @@ class Frame:
             number = (mark.first_seq if mark is not None and mark.first_seq is not None else number) - 1
         for index, line in enumerate(self.body.split(b"\n")):
             yield _Row(line, marks.get(index), numbers[index])
+
+
+def _resolved(row: dict[str, Any], large: Mapping[str, bytes]) -> dict[str, Any]:
+    line = large.get(row["ref"])
+    if line is not None:
+        whole: dict[str, Any] = from_json(line)
+        return whole
+    seq = row["seq"]
+    return {"kind": "items_dropped", "seq": seq, "time": row["time"], "count": 1, "first_seq": seq, "last_seq": seq}

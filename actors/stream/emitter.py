@@ -7,14 +7,15 @@ busy one grows its batches by itself.
 import asyncio
 import time
 from bisect import bisect_right
+from collections import deque
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
-from ...messages.codec import Frame, Mark, encode_item
+from ...messages.codec import MAX_LINE_BYTES, Frame, Mark, encode_item, reference_line
 from ...messages.errors import InternalError, RuntreeError
 from ...messages.items import Item, Stamp
-from .lane_port import LanePort, PushReply
+from .lane_port import EmitterPort, PushReply
 
 MAX_FRAME_BYTES: Final = 64_000
 """Ray sends arguments below 100 KB inside the call; larger ones take a detour over the object store. The header comes on top: a mark takes less
@@ -28,7 +29,7 @@ class _Switch(NamedTuple):
     """Where the items from a number on go."""
 
     seq: int
-    port: LanePort
+    port: EmitterPort
     lane: str
 
 
@@ -36,7 +37,7 @@ class Emitter:
     """The items of one attempt of a run, on their way to a lane. It belongs to the run's event loop."""
 
     def __init__(
-        self, stamp: Stamp, port: LanePort, lane: str, *, high_items: int = 1024, high_bytes: int = 512 * 1024
+        self, stamp: Stamp, port: EmitterPort, lane: str, *, high_items: int = 1024, high_bytes: int = 512 * 1024
     ) -> None:
         """Make an emitter.
 
@@ -57,6 +58,8 @@ class Emitter:
         self._marks: list[tuple[int, Mark]] = []
         self._first_seq = 0
         self._bytes = 0
+        self._large: deque[int] = deque()
+        """Numbers of lines that are too large for a buffer."""
         self._thinning = False
         self._refused = False
         self._fenced = False
@@ -92,7 +95,7 @@ class Emitter:
         """Return when the lane has accepted everything that was emitted before the call."""
         await self._accepted(self.next_seq)
 
-    async def switch(self, port: LanePort, lane: str) -> None:
+    async def switch(self, port: EmitterPort, lane: str) -> None:
         """Go through another lane from now on; what was emitted before is accepted by the old one first."""
         self._switch = _Switch(self.next_seq, port, lane)
         self._follow_switch()
@@ -122,6 +125,8 @@ class Emitter:
             self._marks.append((seq, mark))
         self._lines.append(line)
         self._bytes += len(line)
+        if len(line) > MAX_LINE_BYTES:
+            self._large.append(seq)
         if self._pushing is None:
             self._pushing = asyncio.get_running_loop().create_task(self._push_all())
 
@@ -144,7 +149,10 @@ class Emitter:
     async def _push_all(self) -> None:
         try:
             while self._lines and not self._stopped():
-                await self._push_some()
+                if self._large:
+                    await self._put_aside()
+                else:
+                    await self._push_some()
         except RuntreeError as error:
             self.error = error
         except Exception as error:  # noqa: BLE001 - whoever waits for the lane must be told, whatever it was
@@ -154,6 +162,16 @@ class Emitter:
             if self._stopped():
                 self._drop_all()
             self._moved.set()
+
+    async def _put_aside(self) -> None:
+        """Put the oldest large line where the lane's queue keeps such, and a reference in its place."""
+        seq = self._large[0]
+        line = self._lines[seq - self._first_seq]
+        reference = await self._port.store(self._lane, f"{self.stamp.run_id}:{self.stamp.attempt}:{seq}", line)
+        if not self._stopped():
+            self._large.popleft()
+            short = self._lines[seq - self._first_seq] = reference_line(line, reference)
+            self._bytes += len(short) - len(line)
 
     async def _push_some(self) -> None:
         full = self._refused or self._credit.items <= 0 or self._credit.bytes <= 0
@@ -210,6 +228,7 @@ class Emitter:
 
     def _drop_all(self) -> None:
         self._lines.clear()
+        self._large.clear()
         self._marks.clear()
         self._bytes = 0
         self._moved.set()

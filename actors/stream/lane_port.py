@@ -38,3 +38,11 @@ class LanePort(Protocol):
     async def wait_for_credit(self, lane: str, producer: str) -> PushReply:
         """Wait until the lane has room, for 20 to 30 s at most; a new wait of a producer ends its older one."""
         ...
+
+
+class EmitterPort(LanePort, Protocol):
+    """What an emitter needs besides."""
+
+    async def store(self, lane: str, key: str, line: bytes) -> str:
+        """Keep the line of an item that is too large for a buffer, until its tree is dropped; returns its reference."""
+        ...

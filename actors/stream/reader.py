@@ -1,7 +1,8 @@
 """The last step of the stream: frames become items, each number once, every gap marked."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from ...messages.codec import Frame
 from ...messages.items import ItemsDropped, Stamp, StreamItem
@@ -13,8 +14,13 @@ class FrameReader:
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], int] = {}
 
-    def read(self, frames: Sequence[bytes]) -> Iterator[StreamItem]:
-        """Yield the items; repeated ones are left out and missing ones stand as `items_dropped`."""
+    def read(self, frames: Sequence[bytes], large: Mapping[str, bytes] = MappingProxyType({})) -> Iterator[StreamItem]:
+        """Yield the items; repeated ones are left out and missing ones stand as `items_dropped`.
+
+        Args:
+            frames: As they came from the lane.
+            large: The lines that the frames refer to, by reference.
+        """
         for data in frames:
             frame = Frame.from_bytes(data)
             key = (frame.stamp.run_id, frame.stamp.attempt)
@@ -26,7 +32,7 @@ class FrameReader:
             elif frame.first_seq > last + 1:
                 yield _gap(frame.stamp, last + 1, frame.first_seq - 1)
             self._last[key] = frame.last_seq
-            yield from frame.items()
+            yield from frame.items(large)
 
 
 def _gap(stamp: Stamp, first: int, last: int) -> ItemsDropped:

@@ -29,7 +29,7 @@ from ...messages.errors import RuntimeUnavailableError, UnknownRunError
 from ...messages.items import Stamp
 from ...messages.limits import Limits
 from ...messages.result import RunInfo, RunRecord, RunStatus
-from ...messages.usage import Totals
+from ...messages.usage import Cost, Totals, Usage
 from . import bounds
 from .mailboxes import Mailboxes
 from .records import Driver, Flag, Run
@@ -168,6 +168,7 @@ class Registry:
         if not run.live or report.attempt != run.stamp.attempt:
             return
         run.error = report.failure()
+        self._doubt_accounts(run)
         self._end(run, "failed" if run.flag is None else "cancelled", now)
         if run.driver.leases.withdraw(run.lease):
             self._retire(run)
@@ -217,6 +218,7 @@ class Registry:
     def killed(self, run: Run, now: float) -> None:
         """Note that the actor of a condemned run is gone."""
         if run.live:
+            self._doubt_accounts(run)
             self._end(run, "cancelled", now)
 
     # Views
@@ -308,6 +310,11 @@ class Registry:
             self._ended_trees[run.run_id] = None
             while len(self._ended_trees) > KEPT_TREES:
                 self._forget(self._ended_trees.popitem(last=False)[0])
+
+    def _doubt_accounts(self, run: Run) -> None:
+        """Mark that a run whose process is gone may have used more than it could report."""
+        if run.status == "running":
+            run.account(run.usage + Usage(precision="unknown"), run.cost + Cost(precision="unknown"))
 
     def _retire(self, run: Run) -> None:
         """Have the driver replace the warm actor of a run."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runtree.actors.stream.buffer import Buffer
@@ -80,6 +80,7 @@ class Queue:
         self.lanes = Lanes(name)
         self.wire = wire or Wire()
         self.pushes = 0
+        self.large: dict[str, bytes] = {}
         self.relays: dict[int, Relay] = {}
         self._queues: dict[str, Queue] = {} if queues is None else queues
         self._queues[name] = self
@@ -89,6 +90,13 @@ class Queue:
         self.pushes += 1
         await asyncio.sleep(0)
         return await self.wire.push(self.lanes, lane, frames)
+
+    async def store(self, lane: str, key: str, line: bytes) -> str:
+        """See `EmitterPort`."""
+        await asyncio.sleep(0)
+        reference = f"{self.name}|{self.lanes.root_of(lane)}|{key}"
+        self.large[reference] = line
+        return reference
 
     async def wait_for_credit(self, lane: str, producer: str) -> PushReply:
         """See `LanePort`."""
@@ -135,6 +143,7 @@ class Reader:
 
     def __init__(self, buffer: Buffer, seed: int = 0, *, max_items: int = 2048, pause: int = 0) -> None:
         self.items: list[Any] = []
+        self.large: Mapping[str, bytes] = {}
         self._buffer = buffer
         self._frames = FrameReader()
         self._random = random.Random(seed)
@@ -144,7 +153,7 @@ class Reader:
         """Read what is there, up to `max_items`; returns how many items came."""
         before = len(self.items)
         frames = self._buffer.take(self._random.randint(1, self._max_items), 1_000_000)
-        self.items.extend(self._frames.read([frame.to_bytes() for frame in frames]))
+        self.items.extend(self._frames.read([frame.to_bytes() for frame in frames], self.large))
         return len(self.items) - before
 
     def drain(self) -> list[Any]:
