@@ -4,7 +4,7 @@ from .options import Address, Namespace
 
 
 def down(namespace: Namespace = "runtree", address: Address = None) -> None:
-    """End the supervisor of the namespace, which outlives its drivers. Needed after an update of runtree."""
+    """Cancel what is live in the namespace and end its supervisor, which outlives drivers. Needed after an update."""
     import asyncio
 
     from .connection import open_runtime
