@@ -91,10 +91,10 @@ class RunCaller:
             failure = report.failure() if isinstance(error, ActorGoneError) else error.failure()
         ending = Ending(cancelled=cancelled, reason=verdict.reason, forced=verdict.forced, totals=totals, error=failure)
         await self._close(admitted, verdict, ending)
-        # The end that the run told may have been on its way from another queue: what readers see counts.
+        # The end that the run told may have been on its way: what readers see counts.
         end = await self._end_of(admitted)
         if end is not None and _meaning(end)[0] != verdict.status:
-            return _result_of(end)
+            return await self._ended(end)
         return RunResult(
             run_id=stamp.run_id, status=verdict.status, error=failure, forced=verdict.forced, **dict(totals)
         )

@@ -152,9 +152,8 @@ class Registry:
         if report.attempt != run.stamp.attempt:
             return
         if not run.live:
-            if run.forced:
-                # Its process was killed when it had told its end already: what readers have seen counts.
-                run.status, run.error = report.status, report.error
+            # It was killed or lost when it had told its end already: what readers have seen counts.
+            run.status, run.error = report.status, report.error
             return
         run.error = report.error
         self._end(run, report.status, now)
