@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import ray
+import ray.dag.compiled_dag_node  # Ray's exit hook would import it: then an unhandled Ctrl-C no longer ends a script with 130
 from ray._private import services  # the only place that knows which cluster `ray start` left on this machine
 
 from ..messages.errors import AddressError
@@ -44,7 +45,8 @@ def connect(address: str | None, namespace: str, options: Mapping[str, Any], *, 
     if target in (None, "auto"):
         running = services.find_bootstrap_address(None)
         if running is not None and _answers(running):
-            return _join(running, namespace, options)
+            # Named, it would be joined without the token that `ray start` gave it: Ray looks for one only when it finds the cluster itself.
+            return _join("auto", namespace, options)
         if not start or target == "auto":
             raise AddressError("address", "no Ray is running on this machine", "Start one with `ray start --head`")
     elif target != "local":
@@ -58,7 +60,11 @@ def connect(address: str | None, namespace: str, options: Mapping[str, Any], *, 
 
 def _join(address: str, namespace: str, options: Mapping[str, Any]) -> bool:
     fitting = {name: value for name, value in options.items() if name not in _STARTING}
-    ray.init(address=address, namespace=namespace, **{"log_to_driver": False, **fitting})
+    try:
+        ray.init(address=address, namespace=namespace, **{"log_to_driver": False, **fitting})
+    except ConnectionError as error:
+        fix = "If it asks for a token: RAY_AUTH_MODE=token, and the token in ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH"
+        raise AddressError(f"address {address!r}", "the Ray there does not let this process in", fix) from error
     return False
 
 
