@@ -15,7 +15,7 @@ from ..messages.items import RunCancelled, RunCompleted, RunFailed, TerminalItem
 from ..messages.result import RunResult, RunStatus
 from .jobs import Keys, RunEnd, RunJob
 from .lane_client import QueueClients
-from .remote import MIB, ActorGoneError, Handle, answer, find, kill
+from .remote import MIB, ActorGoneError, Handle, call, find, kill
 from .stream.tracking import Ending
 from .supervisor_client import SupervisorClient
 
@@ -47,7 +47,7 @@ class RunCaller:
         handle: Handle | None = None
         try:
             handle = await self._actor(admitted, job, resources)
-            end: RunEnd = await answer(handle.run.remote(job, keys), "run actor", None)
+            end: RunEnd = await call(handle, "run", job, keys, part="run actor", timeout=None)
         except RuntreeError as error:
             if handle is not None:
                 # Nothing is waited for any more: a process that is only out of reach must not go on.
@@ -64,7 +64,7 @@ class RunCaller:
         asked = {**DEFAULT_RESOURCES, **(resources or {})}
         handle = self._start_actor(admitted.actor_name, self._namespace, asked)
         try:
-            await answer(handle.start.remote(), "run actor", job.tree.schedule_timeout)
+            await call(handle, "start", part="run actor", timeout=job.tree.schedule_timeout)
         except ActorGoneError:
             raise
         except RuntimeUnavailableError:
@@ -117,6 +117,7 @@ class RunCaller:
             status=status,
             error=error,
             reusable=False,
+            from_stream=True,
         )
         await self._supervisor.end(report)
         return _result_of(end)

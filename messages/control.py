@@ -140,6 +140,8 @@ class EndReport(RunReport):
     """Why it did not complete."""
     reusable: bool = True
     """Whether its actor can take another run."""
+    from_stream: bool = False
+    """Told by its caller, who found the end in the stream after the process was gone."""
 
 
 class LossReport(Value):

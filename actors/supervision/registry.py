@@ -152,8 +152,9 @@ class Registry:
         if report.attempt != run.stamp.attempt:
             return
         if not run.live:
-            # It was killed or lost when it had told its end already: what readers have seen counts.
-            run.status, run.error = report.status, report.error
+            if report.from_stream:
+                # It was killed or lost when it had told its end already: what readers have seen counts.
+                run.status, run.error = report.status, report.error
             return
         run.error = report.error
         self._end(run, report.status, now)
