@@ -8,7 +8,7 @@ from runtree import Agent, Limits, RunResult, Runtime
 from runtree.providers.scripted import ScriptedModel, tool_call
 from tests.kit.agents import add, count_messages, die, die_when_two, hold_open, lead, leaf, read_deps, silent, user
 from tests.kit.gates import Gates
-from tests.kit.stream_check import check_stream, ends_of, kinds_of, runs_of, text_of
+from tests.kit.stream_check import check_ledger, check_stream, ends_of, kinds_of, runs_of, text_of
 
 
 async def play(runtime: Runtime, agent: Agent, value: Any = "go", **options: Any) -> tuple[list[Any], RunResult]:
@@ -17,6 +17,7 @@ async def play(runtime: Runtime, agent: Agent, value: Any = "go", **options: Any
     check_stream(items)
     result = await run.outcome()
     assert result.status != "failed", result.error
+    check_ledger(items, result)
     return items, result
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtree.messages.items import TERMINAL_KINDS
+from runtree.messages.result import RunResult
 
 
 def check_stream(items: Sequence[Any]) -> None:
@@ -28,6 +29,17 @@ def check_stream(items: Sequence[Any]) -> None:
         _check_calls(own)
         _check_lineage(own[0], runs, run_id)
     _check_causality(items, runs)
+
+
+def check_ledger(items: Sequence[Any], result: RunResult) -> None:
+    """Asserts that result and ledger tell the same ends as the stream, and that all have ended."""
+    ends = ends_of(items)
+    assert ends[result.run_id].kind == f"run_{result.status}"
+    records = {record.run_id: record for record in result.runs}
+    assert set(ends) <= set(records)
+    for run_id, record in records.items():
+        assert record.ended is not None
+        assert run_id not in ends or ends[run_id].kind == f"run_{record.status}", f"{record} ended as {ends[run_id]}"
 
 
 def dropped(items: Sequence[Any], run_id: str | None = None) -> int:
