@@ -31,6 +31,7 @@ def runtree(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         with pytest.raises(SystemExit) as ended:
             main()
         code = ended.value.code
-        return Done(code if isinstance(code, int) else 0, *capfd.readouterr())
+        written = capfd.readouterr()
+        return Done(code if isinstance(code, int) else 0, written.out, written.err)
 
     return call

@@ -79,7 +79,8 @@ def item_runs(draw: st.DrawFn) -> list[Item]:
             item_type, fields = draw(st.sampled_from(BODIES))
             if item_type is ModelDelta:
                 fields = {"text": draw(st.text(st.characters(exclude_categories=["Cs"])))}
-            items.append(item_type(**STAMP, seq=seq, time=draw(st.floats(0, 1e10)), **fields))
+            stamped: dict[str, Any] = {**STAMP, **fields, "seq": seq, "time": draw(st.floats(0, 1e10))}
+            items.append(item_type(**stamped))
             seq += 1
     return items
 
