@@ -7,7 +7,7 @@ from typing import Any, Final
 from ..messages.codec import Frame
 from ..messages.control import LaneAddress
 from ..messages.items import Stamp, TerminalItem
-from .remote import Handle, UnreachableError, answer, find
+from .remote import Handle, UnreachableError, call, find
 from .stream.lane_port import PushReply
 from .stream.lanes import Bounds
 from .stream.tracking import Ending
@@ -81,10 +81,10 @@ class LaneClient:
         handle = self._handle or await self._actor()
         for pause in _RETRY_PAUSES:
             try:
-                return await answer(getattr(handle, method).remote(*args), PART, _WAIT_TIMEOUT)
+                return await call(handle, method, *args, part=PART, timeout=_WAIT_TIMEOUT)
             except UnreachableError:
                 await asyncio.sleep(pause)
-        return await answer(getattr(handle, method).remote(*args), PART, _WAIT_TIMEOUT)
+        return await call(handle, method, *args, part=PART, timeout=_WAIT_TIMEOUT)
 
     async def _actor(self) -> Handle:
         self._handle = await find(self.queue, self._namespace, PART)

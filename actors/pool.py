@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ..messages.errors import RuntreeError
-from .remote import Handle, answer, kill, kill_by_name
+from .remote import Handle, call, kill, kill_by_name
 from .run_actor import start_run_actor
 from .run_call import DEFAULT_RESOURCES
 from .supervisor_client import SupervisorClient
@@ -67,7 +67,7 @@ class Pool:
 
     async def _offer(self, name: str, handle: Handle) -> None:
         try:
-            await answer(handle.start.remote(), "run actor", self._start_timeout)
+            await call(handle, "start", part="run actor", timeout=self._start_timeout)
             await self._supervisor.offer(self._driver_id, name)
         except RuntreeError:
             # No room for another warm actor: runs start cold ones and are told if there is no room for those either.

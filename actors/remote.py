@@ -1,12 +1,12 @@
 """The border to Ray: how actors are made, found, called and ended, and what their errors mean here.
 
-Every error that Ray raises for a call is turned into one of ours in `answer`; nothing else in the package catches Ray's exceptions.
+Every error that Ray raises for a call is turned into one of ours in `call`; nothing else in the package catches Ray's exceptions.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import ray
 from ray.exceptions import (
@@ -30,8 +30,6 @@ MIB: Final = 1024 * 1024
 CALL_TIMEOUT: Final = 30.0
 """Seconds for a call that is answered at once; a longer silence means that the other side hangs."""
 
-_Answer = TypeVar("_Answer")
-
 
 class ActorGoneError(RuntimeUnavailableError):
     """The process of an actor is gone; what it was asked will never be answered."""
@@ -41,11 +39,13 @@ class UnreachableError(RuntimeUnavailableError):
     """An actor does not answer at the moment; the call may be repeated."""
 
 
-async def answer(ref: Awaitable[_Answer], part: str, timeout: float | None = CALL_TIMEOUT) -> _Answer:
-    """Wait for the answer of a remote call.
+async def call(handle: Handle, method: str, *args: Any, part: str, timeout: float | None = CALL_TIMEOUT) -> Any:
+    """Call a method of an actor and wait for its answer.
 
     Args:
-        ref: What the call returned.
+        handle: The actor.
+        method: Name of the method.
+        args: Its arguments.
         part: The actor's role, for errors.
         timeout: Seconds; `None` for a run, whose end is watched by other means.
 
@@ -56,8 +56,14 @@ async def answer(ref: Awaitable[_Answer], part: str, timeout: float | None = CAL
         RuntreeError: What the method itself raised.
     """
     try:
+        reference = getattr(handle, method).remote(*args)
+    except RayError as error:
+        raise translated(error, part) from None
+    except Exception as error:  # noqa: BLE001 - Ray raises a bare Exception for a handle of a cluster that is gone
+        raise ActorGoneError(part, _first_line(error), "Its Ray was shut down") from None
+    try:
         async with asyncio.timeout(timeout):
-            return await ref
+            return await reference
     except TimeoutError:
         raise UnreachableError(
             part, f"no answer within {timeout:g} s", "Look at `ray status` and the node's load"

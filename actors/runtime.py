@@ -1,23 +1,18 @@
 """The Runtime: where a driver starts trees, stops them, and sees what runs."""
 
 import asyncio
-import contextlib
 import os
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import anyio
-import cloudpickle
 import ray
 
-from ..messages.control import AdmitRequest, CancelRequest, ChildRequest, DriverHello, KillOrder, Order, RetireOrder
+from ..messages.control import DriverHello
 from ..messages.errors import (
     ConfigurationError,
-    MissingSecretError,
-    NotPicklableError,
     RuntimeClosedError,
 )
 from ..messages.ids import new_run_id
@@ -25,18 +20,12 @@ from ..messages.limits import Limits
 from ..messages.result import CancelReport, RunInfo, RunResult
 from ..messages.transcript import Message
 from ..messages.version import VERSION, WIRE_VERSION
-from ..providers import secrets
-from .admission import admitted_or_raise, check_limits, checked_tags, packed_messages
-from .agent import Agent, AgentSet
+from .agent import Agent
 from .connection import connect
 from .handle import RunHandle, started
-from .jobs import Keys, RunJob, TreeContext
-from .lane_client import QueueClients
+from .open_runtime import EXIT_GRACE, OpenRuntime
 from .pool import Pool
-from .remote import MIB, ActorGoneError, Handle, answer, create, kill
-from .run_actor import start_run_actor
-from .run_call import RunCaller
-from .session import Session
+from .remote import MIB, Handle, call, create
 from .stream.lane_port import Flow
 from .stream.lanes import Bounds
 from .stream_queue import GROUPS, StreamQueue
@@ -44,9 +33,6 @@ from .supervisor_client import SupervisorClient
 
 START_TIMEOUT: Final = 60.0
 """Seconds for a queue actor to start: it asks for nothing that could be used up."""
-
-EXIT_GRACE: Final = 2.0
-"""Seconds a live run gets when its Runtime is left."""
 
 
 class Runtime:
@@ -105,7 +91,7 @@ class Runtime:
         self._schedule_timeout = schedule_timeout
         self._start_ray = start_ray
         self._ray_options = dict(ray_options or {})
-        self._open: _OpenRuntime | None = None
+        self._open: OpenRuntime | None = None
         self._connected = False
         self._owns_ray = False
 
@@ -196,12 +182,12 @@ class Runtime:
         """Return when the warm processes are ready, or could not be had."""
         await self._opened("warmed()").pool.filled()
 
-    def _opened(self, call: str) -> "_OpenRuntime":
+    def _opened(self, call: str) -> "OpenRuntime":
         if self._open is None:
             raise RuntimeClosedError(f"Runtime.{call}")
         return self._open
 
-    async def _enter(self) -> "_OpenRuntime":
+    async def _enter(self) -> "OpenRuntime":
         driver_id = new_run_id()
         supervisor = await SupervisorClient.start(self._namespace)
         queues = [await self._start_queue(f"queue:{driver_id}:{index}") for index in range(self._queue_actors)]
@@ -217,7 +203,7 @@ class Runtime:
         await supervisor.hello(hello)
         pool = Pool(supervisor, driver_id, self._warm, self._schedule_timeout)
         pool.fill()
-        return _OpenRuntime(
+        return OpenRuntime(
             supervisor,
             dict(zip(hello.queues, queues, strict=True)),
             pool,
@@ -232,157 +218,13 @@ class Runtime:
         handle = create(
             StreamQueue, name, self._namespace, groups=GROUPS, name=name, namespace=self._namespace, num_cpus=0
         )
-        await answer(handle.start.remote(), "stream queue", START_TIMEOUT)
+        await call(handle, "start", part="stream queue", timeout=START_TIMEOUT)
         return handle
 
     def _disconnect(self) -> None:
         if self._owns_ray:
             ray.shutdown()
         self._connected = self._owns_ray = False
-
-
-class _OpenRuntime:
-    """What an entered Runtime holds."""
-
-    def __init__(
-        self,
-        supervisor: SupervisorClient,
-        queues: dict[str, Handle],
-        pool: Pool,
-        driver_id: str,
-        given_secrets: Mapping[str, str],
-        bounds: Bounds,
-        schedule_timeout: float,
-        *,
-        cancel_unread: bool,
-    ) -> None:
-        self.supervisor = supervisor
-        self.pool = pool
-        self._queues = queues
-        self._driver_id = driver_id
-        self._secrets = given_secrets
-        self._bounds = bounds
-        self._schedule_timeout = schedule_timeout
-        self._cancel_unread = cancel_unread
-        self._clients = QueueClients(supervisor.namespace)
-        self._caller = RunCaller(supervisor, self._clients, start_run_actor)
-        self._sessions: dict[str, Session] = {}
-        self._poll = asyncio.create_task(supervisor.poll_for_ever(driver_id, self._obey))
-
-    async def start(
-        self,
-        agent: Agent,
-        value: Any,
-        messages: Sequence[Message],
-        limits: Limits | None,
-        deps: Any,
-        tags: Mapping[str, str] | None,
-    ) -> RunHandle:
-        agents = AgentSet.of(agent)
-        check_limits(agents, limits)
-        keys = self._keys(agents)
-        tree = self._tree(agents, deps)
-        packed_value, conversation, labels = _pickled("input", value), packed_messages(messages), checked_tags(tags)
-        run_id = new_run_id()
-        request = ChildRequest(
-            run_id=run_id, agent=agent.name, limits=(limits or Limits()).narrow(agent.limits), poolable=_poolable(agent)
-        )
-        reply = await self.supervisor.admit(AdmitRequest(driver_id=self._driver_id, children=(request,)))
-        admitted = admitted_or_raise(reply.admissions[0])
-        queue = self._queues[admitted.lane.queue]
-        await answer(queue.open.remote(admitted.lane.lane, run_id, self._bounds, None), "stream queue")
-        job = RunJob(
-            tree=tree,
-            admitted=admitted,
-            agent_key=agents.root_key,
-            value=packed_value,
-            messages=conversation,
-            tags=labels,
-        )
-        call = asyncio.create_task(self._caller.run(job, keys, agent.resources))
-        session = Session(
-            admitted,
-            list(self._queues.values()),
-            self._clients,
-            queue,
-            self._bounds.flow,
-            call,
-            on_reader_gone=(lambda: self.cancel(run_id, "its reader is gone", EXIT_GRACE))
-            if self._cancel_unread
-            else None,
-        )
-        self._sessions[run_id] = session
-        call.add_done_callback(lambda _: self._sessions.pop(run_id, None))
-        return RunHandle(agent, session, self.supervisor, self.cancel)
-
-    async def cancel(self, run_id: str, reason: str, grace: float) -> CancelReport:
-        return await self.supervisor.cancel(CancelRequest(run_id=run_id, reason=reason, grace=grace))
-
-    async def aclose(self, *, interrupted: bool) -> None:
-        """Cancel what is live and free everything; prints what was spent if the user interrupted."""
-        sessions = list(self._sessions.values())
-        try:
-            await asyncio.gather(*(self.cancel(each.run_id, "its Runtime was closed", EXIT_GRACE) for each in sessions))
-            if sessions:
-                await asyncio.wait({each.call for each in sessions}, timeout=2 * EXIT_GRACE)
-            if interrupted:
-                for each in sessions:
-                    _print_spent(each.run_id, await self.supervisor.totals(each.run_id))
-        finally:
-            for each in sessions:
-                each.call.cancel()
-            self._poll.cancel()
-            await self.pool.aclose()
-            for queue in self._queues.values():
-                kill(queue)
-            with contextlib.suppress(ActorGoneError):  # somebody ended it for good
-                await self.supervisor.leave(self._driver_id)
-
-    async def _obey(self, order: Order) -> None:
-        if isinstance(order, KillOrder):
-            await self.pool.kill(order.actor)
-            await self.supervisor.killed(order.run_id)
-        elif isinstance(order, RetireOrder):
-            self.pool.retire(order.actor)
-
-    def _keys(self, agents: AgentSet) -> Keys:
-        names = agents.secret_names()
-        found = {**secrets.collect(names), **{name: self._secrets[name] for name in names if name in self._secrets}}
-        for name, required in names.items():
-            if required and name not in found:
-                fix = f"Set {name} in the environment of the driver, or pass Runtime(secrets={{{name!r}: ...}})"
-                raise MissingSecretError(f"secret {name}", "a model of the tree needs it and it is not set", fix)
-        return Keys(found)
-
-    def _tree(self, agents: AgentSet, deps: Any) -> TreeContext:
-        return TreeContext(
-            driver_id=self._driver_id,
-            namespace=self.supervisor.namespace,
-            version=VERSION,
-            agents=agents.dump(),
-            deps=_pickled("deps", deps),
-            bounds=self._bounds,
-            schedule_timeout=self._schedule_timeout,
-        )
-
-
-def _poolable(agent: Agent) -> bool:
-    return agent.reuse and not agent.resources
-
-
-def _pickled(field: str, value: Any) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(value)
-    except Exception as error:  # noqa: BLE001 - pickling runs any user code
-        problem = f"can't be sent to an actor: {type(error).__name__}: {error}"
-        raise NotPicklableError(field, problem, "Pass plain data, or make the object inside a tool") from None
-    return data
-
-
-def _print_spent(run_id: str, totals: Any) -> None:
-    usage, cost = totals.total_usage, totals.total_cost
-    money = "cost unknown" if cost.amount is None or cost.precision == "unknown" else f"${cost.amount}"
-    sys.stderr.write(f"runtree: cancelled {run_id}: {usage.tokens} tokens ({usage.precision}), {money}\n")
 
 
 def _at_least(field: str, value: int, least: int) -> None:

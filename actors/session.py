@@ -10,11 +10,12 @@ from ..messages.control import Admitted
 from ..messages.errors import RuntimeUnavailableError
 from ..messages.result import RunResult
 from .lane_client import PART, QueueClients, fetch_large
-from .remote import Handle, answer
+from .remote import Handle, call
 from .stream.lane_port import Flow
 
 _TAKE_ITEMS = 2048
 _TAKE_BYTES = 512 * 1024
+_TAKE_TIMEOUT = 60.0
 
 
 class Taken(NamedTuple):
@@ -53,8 +54,10 @@ class Session:
 
     async def take(self) -> "Taken":
         """Return the next frames of the driver's lane, with the large items they refer to; none when none came for a while."""
-        reply = self._lane_queue.get.remote(self.admitted.lane.lane, _TAKE_ITEMS, _TAKE_BYTES)
-        frames: list[bytes] = await answer(reply, PART, 60.0)
+        lane = self.admitted.lane.lane
+        frames: list[bytes] = await call(
+            self._lane_queue, "get", lane, _TAKE_ITEMS, _TAKE_BYTES, part=PART, timeout=_TAKE_TIMEOUT
+        )
         large = await fetch_large(map(Frame.from_bytes, frames), self._clients.__getitem__)
         return Taken(frames, large)
 
@@ -76,7 +79,7 @@ class Session:
     async def drop(self) -> None:
         """Forget the tree's lanes."""
         for queue in self._queues:
-            await answer(queue.drop.remote(self.run_id), PART)
+            await call(queue, "drop", self.run_id, part=PART)
 
     def _start_going(self) -> None:
         if self._gone is None:
@@ -95,4 +98,4 @@ class Session:
     async def _set_flow(self, flow: Flow) -> None:
         self._flow = flow
         for queue in self._queues:
-            await answer(queue.set_flow.remote(self.run_id, flow), PART)
+            await call(queue, "set_flow", self.run_id, flow, part=PART)

@@ -24,7 +24,7 @@ from ..messages.result import CancelReport, RunInfo, RunRecord
 from ..messages.usage import Totals
 from ..messages.version import VERSION, WIRE_VERSION
 from . import supervisor
-from .remote import CALL_TIMEOUT, Handle, UnreachableError, answer, create, find, kill
+from .remote import CALL_TIMEOUT, Handle, UnreachableError, call, create, find, kill
 
 PART: Final = "supervisor"
 
@@ -151,7 +151,9 @@ class SupervisorClient:
         seen = 0
         while True:
             try:
-                reply = PollReply.from_json(await answer(self._handle.poll.remote(process, seen), PART, _POLL_TIMEOUT))
+                reply = PollReply.from_json(
+                    await call(self._handle, "poll", process, seen, part=PART, timeout=_POLL_TIMEOUT)
+                )
             except RuntreeError:
                 await asyncio.sleep(random.uniform(0.1, 0.5))
                 continue
@@ -164,14 +166,14 @@ class SupervisorClient:
             seen = reply.version
 
     async def _greet(self) -> None:
-        await answer(self._handle.start.remote(WIRE_VERSION, VERSION), PART, CALL_TIMEOUT)
+        await call(self._handle, "start", WIRE_VERSION, VERSION, part=PART)
 
     async def _call(self, method: str, *args: Any, timeout: float | None = CALL_TIMEOUT) -> Any:
         """Call a method; again if the supervisor is being restarted. Every call may be repeated: it is numbered or idempotent."""
         deadline = asyncio.get_running_loop().time() + _RETRY_SECONDS
         while True:
             try:
-                return await answer(getattr(self._handle, method).remote(*args), PART, timeout)
+                return await call(self._handle, method, *args, part=PART, timeout=timeout)
             except UnreachableError:
                 if asyncio.get_running_loop().time() >= deadline:
                     raise

@@ -18,7 +18,8 @@ from ..messages.transcript import Message
 from ..messages.usage import Totals
 from .agent import Agent
 from .handle import RunHandle
-from .runtime import EXIT_GRACE, Runtime
+from .open_runtime import EXIT_GRACE
+from .runtime import Runtime
 
 
 class SyncRunHandle:
