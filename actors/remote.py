@@ -83,11 +83,20 @@ def translated(error: RayError, part: str) -> Exception:
         )
     if isinstance(error, ActorUnavailableError | GetTimeoutError):
         return UnreachableError(part, "it is out of reach for the moment", "Try again")
+    if "ModuleNotFoundError" in str(error) or "No module named" in str(error):
+        return ActorGoneError(
+            part, _missing_module(error), "Install the same packages, runtree among them, on every node"
+        )
     if isinstance(error, ActorDiedError | RayActorError | OwnerDiedError | TaskCancelledError):
         return ActorGoneError(
             part, _first_line(error), "It was killed, ran out of memory, or its node or driver is gone"
         )
     return RuntimeUnavailableError(part, f"{type(error).__name__}: {_first_line(error)}", "Look at Ray's logs")
+
+
+def _missing_module(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if "No module named" in line]
+    return f"its node can't import what it needs: {lines[-1] if lines else 'a module is missing'}"
 
 
 def _first_line(error: Exception) -> str:

@@ -171,13 +171,6 @@ class Runtime:
         """Return the live runs of the namespace; with `all`, ended ones too, as far as they are remembered."""
         return await self._opened("runs()").supervisor.runs(ended=all)
 
-    async def down(self) -> None:
-        """End the namespace's supervisor; live runs of all its drivers are cancelled first."""
-        opened = self._opened("down()")
-        roots = [run.run_id for run in await opened.supervisor.runs(ended=False) if run.parent_run_id is None]
-        await asyncio.gather(*(opened.cancel(run_id, "runtree down", EXIT_GRACE) for run_id in roots))
-        await opened.supervisor.down()
-
     async def warmed(self) -> None:
         """Return when the warm processes are ready, or could not be had."""
         await self._opened("warmed()").pool.filled()

@@ -7,7 +7,7 @@ import typer
 from .options import Address, Grace, Json, Namespace
 
 if TYPE_CHECKING:
-    from ..actors.runtime import Runtime
+    from ..actors.observer import Observer
     from ..messages.result import CancelReport
 
 _FULL_LENGTH = 26
@@ -25,12 +25,12 @@ def cancel(
     import asyncio
 
     from . import exits
-    from .connection import open_runtime
+    from .connection import observe
     from .output import error, write
 
     async def _cancel() -> "CancelReport":
-        async with open_runtime(namespace, address, start_ray=False) as runtime:
-            return await runtime.cancel(await _full_id(runtime, run_id), reason=reason, grace=grace)
+        async with observe(namespace, address) as observer:
+            return await observer.cancel(await _full_id(observer, run_id), reason=reason, grace=grace)
 
     report = asyncio.run(_cancel())
     if as_json:
@@ -44,11 +44,11 @@ def cancel(
         raise typer.Exit(exits.FAILED)
 
 
-async def _full_id(runtime: "Runtime", run_id: str) -> str:
+async def _full_id(observer: "Observer", run_id: str) -> str:
     """Complete the end of an id, as the live tree shows it, to that of the one live run it fits."""
     if len(run_id) >= _FULL_LENGTH:
         return run_id
-    fitting = [info.run_id for info in await runtime.runs() if info.run_id.endswith(run_id.upper())]
+    fitting = [info.run_id for info in await observer.runs() if info.run_id.endswith(run_id.upper())]
     return fitting[0] if len(fitting) == 1 else run_id
 
 

@@ -4,6 +4,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ..actors.observer import Observer
     from ..actors.runtime import Runtime
 
 NAMESPACE: Final = "runtree"
@@ -11,10 +12,15 @@ NAMESPACE: Final = "runtree"
 _QUIET: Final[dict[str, Any]] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
-def open_runtime(namespace: str, address: str | None, *, start_ray: bool = True) -> "Runtime":
-    """Return a Runtime to be entered; without `start_ray` it raises `AddressError` where no cluster runs."""
+def open_runtime(namespace: str, address: str | None) -> "Runtime":
+    """Return a Runtime to be entered; it starts a Ray of its own where none runs."""
     from ..actors.runtime import Runtime
 
-    # Who only looks or cancels starts no run, and needs no warm process.
-    warm = 2 if start_ray else 0
-    return Runtime(address, namespace, start_ray=start_ray, warm=warm, ray_options=_QUIET)
+    return Runtime(address, namespace, ray_options=_QUIET)
+
+
+def observe(namespace: str, address: str | None) -> "Observer":
+    """Return a look at a namespace, to be entered; it raises `AddressError` where no Ray runs."""
+    from ..actors.observer import Observer
+
+    return Observer(address, namespace)

@@ -25,12 +25,12 @@ def ps(
     import sys
     import time
 
-    from .connection import open_runtime
+    from .connection import observe
     from .output import notice, write
 
     async def _runs() -> "tuple[RunInfo, ...]":
-        async with open_runtime(namespace, address, start_ray=False) as runtime:
-            return await runtime.runs(all=every)
+        async with observe(namespace, address) as observer:
+            return await observer.runs(all=every)
 
     runs = asyncio.run(_runs())
     if as_json:

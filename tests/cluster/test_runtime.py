@@ -22,7 +22,8 @@ from runtree import (
     VersionMismatchError,
     tool,
 )
-from runtree.actors import runtime as runtime_module
+from runtree.actors import open_runtime as open_runtime_module
+from runtree.actors.observer import Observer
 from runtree.messages.errors import AddressError
 from runtree.messages.version import VERSION, WIRE_VERSION
 from runtree.providers.openai_chat import OpenAIChat
@@ -108,7 +109,9 @@ async def test_y06_one_namespace_one_supervisor(runtime: Runtime, narrow: Runtim
         assert (await run.result()).output == "done"
         supervisors = [each for each in ray.util.list_named_actors(all_namespaces=True) if each["name"] == "supervisor"]
         assert len({each["namespace"] for each in supervisors}) == len(supervisors)
-        await stranger.down()
+        async with Observer(namespace="elsewhere") as observer:
+            assert await observer.down()
+            assert not await observer.down()
 
 
 async def test_y05_supervisor_of_another_version(runtime: Runtime) -> None:
@@ -121,7 +124,7 @@ async def test_y05_supervisor_of_another_version(runtime: Runtime) -> None:
 
 async def test_y05_node_of_another_version(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver claims to be another version than the actors, which is what a node with another one installed looks like."""
-    monkeypatch.setattr(runtime_module, "VERSION", "0.0.0")
+    monkeypatch.setattr(open_runtime_module, "VERSION", "0.0.0")
     with pytest.raises(RunFailedError, match=r"0\.0\.0") as caught:
         await runtime.run(leaf(), "go")
     assert caught.value.failure().code == "version_mismatch"

@@ -1,0 +1,79 @@
+"""A look at a namespace from outside: what runs, and a way to stop it, without a pool or queues of one's own."""
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Self
+
+import ray
+
+from ..messages.control import CancelRequest
+from ..messages.errors import VersionMismatchError
+from ..messages.result import CancelReport, RunInfo
+from .connection import connect
+from .remote import ActorGoneError
+from .supervisor_client import SupervisorClient
+
+_DOWN_GRACE = 2.0
+"""Seconds for the runs of a namespace that is taken down."""
+
+
+class Observer:
+    """Lists and cancels the runs of a namespace, whoever started them. It starts nothing, neither Ray nor a supervisor."""
+
+    def __init__(self, address: str | None = None, namespace: str = "runtree") -> None:
+        """Describe the connection; see `Runtime`."""
+        self._address, self._namespace = address, namespace
+        self._joined = False
+
+    async def __aenter__(self) -> Self:
+        """Join the Ray that runs.
+
+        Raises:
+            AddressError: There is none.
+        """
+        self._joined = not ray.is_initialized()
+        connect(self._address, self._namespace, {"logging_level": "ERROR"}, start=False)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._joined:
+            ray.shutdown()
+
+    async def runs(self, *, all: bool = False) -> tuple[RunInfo, ...]:  # noqa: A002 - reads well at the call
+        """Return the live runs; with `all`, ended ones too, as far as they are remembered.
+
+        Raises:
+            VersionMismatchError: The supervisor of the namespace runs another version.
+        """
+        try:
+            supervisor = await SupervisorClient.join(self._namespace)
+        except ActorGoneError:
+            return ()
+        return await supervisor.runs(ended=all)
+
+    async def cancel(self, run_id: str, reason: str = "user", grace: float = 2.0) -> CancelReport:
+        """Cancel a run and all below it; see `RunHandle.cancel`.
+
+        Raises:
+            VersionMismatchError: The supervisor of the namespace runs another version.
+        """
+        try:
+            supervisor = await SupervisorClient.join(self._namespace)
+        except ActorGoneError:
+            return CancelReport(run_id=run_id, was_live=False)
+        return await supervisor.cancel(CancelRequest(run_id=run_id, reason=reason, grace=grace))
+
+    async def down(self) -> bool:
+        """Cancel all runs of the namespace and end its supervisor, of whatever version; returns whether there was one."""
+        try:
+            supervisor = await SupervisorClient.known(self._namespace)
+        except ActorGoneError:
+            return False
+        with contextlib.suppress(VersionMismatchError):  # what runs under another version ends with its drivers
+            roots = [run.run_id for run in await self.runs() if run.parent_run_id is None]
+            await asyncio.gather(*(self.cancel(run_id, "runtree down", _DOWN_GRACE) for run_id in roots))
+        await supervisor.down()
+        return True
