@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from types import FrameType
 from typing import Any
 
 from . import exits
+from .output import stdout
 
 
 class Interrupts:
@@ -41,9 +41,9 @@ class Interrupts:
 
 def leave_at_once(code: int) -> None:
     """End the process without waiting for anything; what it owns in Ray ends with it."""
-    if sys.stdout.isatty():
-        os.write(sys.stdout.fileno(), b"\x1b[?25h\n")  # a live tree hides the cursor
+    if stdout().isatty():
+        os.write(stdout().fileno(), b"\x1b[?25h\n")  # a live tree hides the cursor
     # Inside a signal handler a flush may meet the write that it interrupted.
     with contextlib.suppress(RuntimeError, OSError, ValueError):
-        sys.stdout.flush()
+        stdout().flush()
     os._exit(code)

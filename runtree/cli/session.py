@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ from . import exits
 from .connection import NAMESPACE, open_runtime
 from .figures import totals_text
 from .interrupts import Interrupts
-from .output import error, notice, output_text, write
+from .output import error, notice, output_text, own_stdout, stdout, write
 from .view import View, ViewKind, make_view, view_kind
 
 if TYPE_CHECKING:
@@ -46,7 +45,8 @@ class Session:
         from ..actors.agent import AgentSet
 
         AgentSet.of(self.agent)  # before Ray is started, which takes seconds
-        return asyncio.run(self._run())
+        with own_stdout():
+            return asyncio.run(self._run())
 
     async def _run(self) -> int:
         kind = view_kind(self.as_json)
@@ -62,7 +62,7 @@ class Session:
                     _conclude(result, time.monotonic() - begin, kind)
                 except BrokenPipeError:
                     # Who read the output is gone; what is still written must not raise again.
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stdout().fileno())
                     await handle.cancel(reason="nobody reads the output", grace=self.grace)
                     return exits.FAILED
         return _EXITS.get(result.status, exits.FAILED)
@@ -109,4 +109,4 @@ def _write_output(text: str, kind: ViewKind) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console().print(Text(text))  # breaks lines between words
+    Console(file=stdout()).print(Text(text))  # breaks lines between words

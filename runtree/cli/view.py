@@ -1,11 +1,10 @@
 """What a command shows of a run's stream, and which of the three ways suits its stdout."""
 
-import sys
 import time
 from typing import Literal, Protocol, Self
 
 from ..messages.items import StreamItem
-from .output import write
+from .output import stdout, write
 from .plain import JsonView, PlainView
 
 ViewKind = Literal["live", "plain", "json"]
@@ -32,7 +31,7 @@ def view_kind(as_json: bool) -> ViewKind:
     """Return the way that suits this process."""
     if as_json:
         return "json"
-    return "live" if sys.stdout.isatty() else "plain"
+    return "live" if stdout().isatty() else "plain"
 
 
 def make_view(kind: ViewKind) -> View:
@@ -47,4 +46,4 @@ def make_view(kind: ViewKind) -> View:
 
             from .live import LiveView
 
-            return LiveView(Console(highlight=False), time.time)
+            return LiveView(Console(file=stdout(), highlight=False), time.time)
