@@ -139,11 +139,12 @@ async def hold_open(context: ToolContext) -> None:
 
 
 @tool
-def cancel_all(context: ToolContext) -> str:
-    """Cancels the tree it is part of, from its thread, and tells when the call has returned."""
+async def cancel_all(context: ToolContext) -> str:
+    """Cancels the tree it is part of, and tells when the call has returned."""
     gates = entered(context)
-    context.blocking.cancel(context.root_run_id, reason="a tool said so")
-    gates.open("latched")
+    with anyio.CancelScope(shield=True):
+        await context.cancel(context.root_run_id, reason="a tool said so")
+        gates.open("latched")
     return "cancelled"
 
 
