@@ -91,7 +91,8 @@ async def test_y09_y12_s5_killed_driver_takes_its_tree_and_nothing_else(
     await eventually(ended, 20)
     [root] = [info for info in await runtime.runs(all=True) if info.run_id == run_id]
     assert root.error is not None
-    assert root.error.code == "lost"
+    # Ray makes SIGTERM an ordinary exit, which may have left time to cancel.
+    assert root.error.code in (("lost",) if end == signal.SIGKILL else ("lost", "cancelled"))
 
 
 async def test_c10_interrupt_cancels_prints_and_ends(
