@@ -36,12 +36,14 @@ from .supervisor_client import SupervisorClient
 class RunActorHost:
     """The ports of `AgentRun`, on Ray. It belongs to the run's event loop."""
 
-    def __init__(self, job: RunJob, keys: Keys, supervisor: SupervisorClient, start_actor: StartActor) -> None:
+    def __init__(
+        self, job: RunJob, keys: Keys, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor
+    ) -> None:
         self._job = job
         self.keys = keys
         self._admitted = job.admitted
         self._supervisor = supervisor
-        self._queues = QueueClients(supervisor.namespace)
+        self._queues = queues
         self._caller = RunCaller(supervisor, self._queues, start_actor)
         lane = self._admitted.lane
         self._emitter = Emitter(self.stamp, self._queues[lane.queue], lane.lane)

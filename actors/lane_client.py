@@ -53,6 +53,10 @@ class LaneClient:
         """Make a lane."""
         await self._call("open", lane, root_run_id, bounds, upstream)
 
+    async def greet(self) -> None:
+        """Make the connection, so that the first push does not wait for it."""
+        await self._call("lanes")
+
     async def settled(self, lane: str) -> None:
         """Return when what the lane holds now was accepted by its parent's lane."""
         while not await self._call("settled", lane):

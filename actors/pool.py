@@ -2,13 +2,13 @@
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from ..messages.errors import RuntreeError
 from .remote import Handle, call, kill, kill_by_name
 from .run_actor import start_run_actor
-from .run_call import DEFAULT_RESOURCES
+from .run_call import DEFAULT_RESOURCES, STARTS_AT_ONCE
 from .supervisor_client import SupervisorClient
 
 _RETIRE_SECONDS = 5.0
@@ -18,21 +18,26 @@ _RETIRE_SECONDS = 5.0
 class Pool:
     """Keeps `size` warm actors at the supervisor's disposal. They belong to the driver's process and are never lent to another driver."""
 
-    def __init__(self, supervisor: SupervisorClient, driver_id: str, size: int, start_timeout: float) -> None:
+    def __init__(
+        self, supervisor: SupervisorClient, driver_id: str, queues: Sequence[str], size: int, start_timeout: float
+    ) -> None:
+        self._queues = tuple(queues)
         self._supervisor = supervisor
         self._driver_id = driver_id
         self._size = size
         self._start_timeout = start_timeout
-        self._actors: dict[str, Handle] = {}
+        self._actors: dict[str, Handle | None] = {}
+        """Handles by name; `None` before the actor is started."""
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
 
     def fill(self) -> None:
         """Start what is missing, in the background."""
         for _ in range(self._size - len(self._actors)):
             name = f"run:warm:{self._driver_id}:{next(self._numbers)}"
-            self._actors[name] = start_run_actor(name, self._supervisor.namespace, DEFAULT_RESOURCES)
-            self._spawn(self._offer(name, self._actors[name]))
+            self._actors[name] = None
+            self._spawn(self._start(name))
 
     async def filled(self) -> None:
         """Return when every actor that was started is at the supervisor's disposal, or was given up."""
@@ -63,11 +68,17 @@ class Pool:
         handles = list(self._actors.values())
         self._actors.clear()
         for handle in handles:
-            kill(handle)
+            if handle is not None:
+                kill(handle)
+
+    async def _start(self, name: str) -> None:
+        async with self._starting:
+            handle = self._actors[name] = start_run_actor(name, self._supervisor.namespace, DEFAULT_RESOURCES)
+            await self._offer(name, handle)
 
     async def _offer(self, name: str, handle: Handle) -> None:
         try:
-            await call(handle, "start", part="run actor", timeout=self._start_timeout)
+            await call(handle, "start", self._queues, part="run actor", timeout=self._start_timeout)
             await self._supervisor.offer(self._driver_id, name)
         except RuntreeError:
             # No room for another warm actor: runs start cold ones and are told if there is no room for those either.

@@ -7,9 +7,10 @@ while the run's loop is blocked.
 import asyncio
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import anyio.lowlevel
 import cloudpickle
 import ray
 from pydantic import TypeAdapter
@@ -25,6 +26,7 @@ from ..providers import secrets
 from .agent import AgentRun, AgentSet
 from .host import RunActorHost
 from .jobs import Keys, ProcessInfo, RunEnd, RunJob
+from .lane_client import QueueClients
 from .remote import Handle, create
 from .supervisor_client import SupervisorClient
 
@@ -58,13 +60,21 @@ class RunActor:
         self._name = name
         self._namespace = namespace
         self._supervisor: SupervisorClient | None = None
+        self._queues = QueueClients(namespace)
         self._poll: asyncio.Task[None] | None = None
         self._live: dict[str, _LiveRun] = {}
 
     @ray.method(concurrency_group="control")
-    async def start(self) -> ProcessInfo:
-        """Open the long-poll; tells which process this is."""
+    async def start(self, queues: Sequence[str] = ()) -> ProcessInfo:
+        """Open the long-poll, and get ready what a first run would wait for; tells which process this is.
+
+        Args:
+            queues: Names of the queue actors that the runs will talk to.
+        """
         await asyncio.to_thread(_preload)
+        await anyio.lowlevel.checkpoint()
+        for queue in queues:
+            await self._queues[queue].greet()
         if self._poll is None:
             supervisor = await SupervisorClient.known(self._namespace)
             self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey))
@@ -85,7 +95,7 @@ class RunActor:
         if self._supervisor is None:
             self._supervisor = await SupervisorClient.known(self._namespace)
         stamp = job.admitted.stamp
-        host = RunActorHost(job, keys, self._supervisor, start_run_actor)
+        host = RunActorHost(job, keys, self._supervisor, self._queues, start_run_actor)
         live = self._live[stamp.run_id] = _LiveRun(host, asyncio.get_running_loop())
         try:
             result, reusable = await self._execute(job, host, live)
@@ -139,7 +149,8 @@ class RunActor:
 
 def _preload() -> None:
     """Import what nearly every run needs, so that its first one does not pay for it."""
-    importlib.import_module("runtree.providers.openai_chat")
+    for module in ("runtree.providers.openai_chat", "httpcore"):
+        importlib.import_module(module)
 
 
 class _LiveRun:

@@ -5,11 +5,12 @@ Whoever makes the call also sees it fail when the process is gone; then the supe
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..messages.control import Admitted, EndReport, LaneAddress, LossReport, LossVerdict
-from ..messages.errors import RuntimeUnavailableError, RuntreeError
+from ..messages.errors import RunLostError, RuntimeUnavailableError, RuntreeError
 from ..messages.failure import Failure
 from ..messages.items import RunCancelled, RunCompleted, RunFailed, TerminalItem
 from ..messages.result import RunResult, RunStatus
@@ -25,6 +26,9 @@ StartActor = Callable[[str, str, Mapping[str, float]], Handle]
 DEFAULT_RESOURCES: Final[Mapping[str, float]] = {"memory": 96 * MIB}
 """What a run asks of its node: memory, so that a node is bounded and the autoscaler sees demand, and no CPU, since runs mostly wait."""
 
+STARTS_AT_ONCE: Final = max(8, 2 * (os.cpu_count() or 1))
+"""Actors that one process has started at once: a hundred together would each take as long as all, and time out before they could begin."""
+
 _LAST_REPORT: Final = 2**53
 """Number of the report that is made for a run which can make none any more."""
 
@@ -34,6 +38,7 @@ class RunCaller:
 
     def __init__(self, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor) -> None:
         self._start_actor = start_actor
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._supervisor = supervisor
         self._queues = queues
         self._namespace = supervisor.namespace
@@ -61,6 +66,14 @@ class RunCaller:
         """Return the leased warm actor, or start a cold one."""
         if admitted.actor is not None:
             return await find(admitted.actor, self._namespace, "run actor")
+        async with self._starting:
+            stamp = admitted.stamp
+            reason = await self._supervisor.stopped(stamp.run_id, stamp.attempt)
+            if reason is not None:
+                raise RunLostError(stamp.run_id, f"it was not started: {reason}")
+            return await self._started(admitted, job, resources)
+
+    async def _started(self, admitted: Admitted, job: RunJob, resources: Mapping[str, float] | None) -> Handle:
         asked = {**DEFAULT_RESOURCES, **(resources or {})}
         handle = self._start_actor(admitted.actor_name, self._namespace, asked)
         try:

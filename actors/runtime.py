@@ -194,7 +194,7 @@ class Runtime:
             spread_lanes=self._spread_lanes,
         )
         await supervisor.hello(hello)
-        pool = Pool(supervisor, driver_id, self._warm, self._schedule_timeout)
+        pool = Pool(supervisor, driver_id, hello.queues, self._warm, self._schedule_timeout)
         pool.fill()
         return OpenRuntime(
             supervisor,

@@ -113,6 +113,10 @@ class Supervisor:
         flag = self._registry.begin(run_id, attempt)
         return None if flag is None else flag.reason
 
+    async def stopped(self, run_id: str, attempt: int) -> str | None:
+        """Return why a run must not be started any more, if so."""
+        return self._registry.stopped(run_id, attempt)
+
     async def charge(self, request: str) -> str:
         """Grant calls."""
         return self._registry.charge(ChargeRequest.from_json(request)).to_json()

@@ -110,6 +110,11 @@ class SupervisorClient:
         reason: str | None = await self._call("begin", run_id, attempt)
         return reason
 
+    async def stopped(self, run_id: str, attempt: int) -> str | None:
+        """Return why a run that has not begun must not be started any more; `None` if it may."""
+        reason: str | None = await self._call("stopped", run_id, attempt)
+        return reason
+
     async def charge(self, request: ChargeRequest) -> ChargeReply:
         """Ask for calls."""
         return ChargeReply.from_json(await self._call("charge", request.to_json()))

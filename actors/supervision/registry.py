@@ -128,6 +128,13 @@ class Registry:
         run.status = "running"
         return run.flag
 
+    def stopped(self, run_id: str, attempt: int) -> str | None:
+        """Return why a run that has not begun must not be started any more; `None` if it may."""
+        run = self.get(run_id)
+        if run.flag is not None:
+            return run.flag.reason
+        return None if run.live and run.stamp.attempt == attempt else "it is over"
+
     def charge(self, request: ChargeRequest) -> ChargeReply:
         """Grant calls within the bounds of the lineage; a repeated call gets the same answer."""
         run = self.get(request.run_id)

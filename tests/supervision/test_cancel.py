@@ -235,3 +235,15 @@ def test_c12_a_kill_never_names_an_actor_that_was_leased_again() -> None:
                 assert held is None or held == (name, run.lease.number), f"seed {seed}: a kill would hit {name}"
         free: Any = leases
         assert not set(condemned) & set(free._idle), f"seed {seed}: a condemned actor is idle"
+
+
+def test_c01_a_run_that_is_cancelled_before_it_has_a_process_must_not_get_one() -> None:
+    world = World()
+    world.start(None, "r0")
+    world.admit("r0", "a")
+    assert world.registry.stopped("a", 1) is None
+    world.cancel("a")
+    assert world.registry.stopped("a", 1)
+    world.end("a", status="cancelled")
+    assert world.registry.stopped("a", 1)
+    assert world.registry.stopped("r0", 2) == "it is over"
