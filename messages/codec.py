@@ -23,8 +23,6 @@ _REFERENCE_FIELDS: Final = {"kind", "seq", "time", "ref", "size"}
 _STAMP_FIELDS = frozenset(Stamp.model_fields)
 _LENGTH_BYTES: Final = 4
 
-_VALIDATORS = {kind: item.__pydantic_validator__.validate_python for kind, item in ITEM_TYPES.items()}
-
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -166,8 +164,7 @@ class Frame:
             if has_references and row.keys() == _REFERENCE_FIELDS:
                 row = _resolved(row, large)
             row.update(stamp)
-            validate = _VALIDATORS.get(row["kind"])
-            item: Any = UnknownItem.model_validate(row) if validate is None else validate(row)
+            item: Any = ITEM_TYPES.get(row["kind"], UnknownItem).__pydantic_validator__.validate_python(row)
             decoded.append(item)
         return decoded
 

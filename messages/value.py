@@ -11,7 +11,10 @@ class Value(BaseModel):
     Fields that a newer version added are ignored on reading; fields that are misspelt in code are found by the type checker.
     """
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, ser_json_inf_nan="constants")
+    # Validators are built at first use: a process uses few of them, and building all takes a quarter of its start.
+    model_config = ConfigDict(
+        frozen=True, use_attribute_docstrings=True, ser_json_inf_nan="constants", defer_build=True
+    )
 
     def to_json(self) -> str:
         """Return the value as one line of JSON."""
