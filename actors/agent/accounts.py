@@ -27,6 +27,8 @@ _NOT_BILLED: frozenset[FailureCode] = frozenset(
 
 _BYTES_PER_TOKEN = 4
 
+_NOTHING = Totals()
+
 
 class Accounts:
     """The run's own usage and cost, and what is known here of its children's."""
@@ -56,6 +58,11 @@ class Accounts:
             total_cost=self._below.total_cost + result.total_cost,
         )
         self._version += 1
+
+    @property
+    def alone(self) -> bool:
+        """Whether no child has been counted: then what is known here is all there is."""
+        return self._below == _NOTHING
 
     async def report(self, port: Accounting) -> Totals:
         """Report, if anything changed since the last report, and return the totals.

@@ -219,7 +219,8 @@ class AgentRun:
             result = await self._tell_hooks(result, error)
         totals: Totals | None = None
         with anyio.move_on_after(_LAST_WORDS, shield=True):
-            totals = await accounts.report(self._state.host)
+            # The report of the end carries the accounts; a run without children need not ask for its totals before.
+            totals = None if accounts.alone else await accounts.report(self._state.host)
         return result, totals or accounts.local_totals()
 
     async def _tell_hooks(self, result: RunResult, error: BaseException | None) -> RunResult:

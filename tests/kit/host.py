@@ -249,7 +249,9 @@ class MemoryHost:
         if host.cancelled is not None:
             host.run.cancel(host.cancelled)
         # A task of its own, as another process would be.
-        return await asyncio.shield(asyncio.ensure_future(host.run.execute()))
+        result = await asyncio.shield(asyncio.ensure_future(host.run.execute()))
+        host.usage, host.cost = result.usage, result.cost  # what the report of an end does
+        return result
 
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
         self._step("cancel_run")
