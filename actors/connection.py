@@ -1,15 +1,22 @@
 """How a driver gets at Ray: a cluster that is named, one that runs, or one of its own."""
 
+import importlib
 import os
 import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
 import ray
-import ray.dag.compiled_dag_node  # Ray's exit hook would import it: then an unhandled Ctrl-C no longer ends a script with 130
 from ray._private import services  # the only place that knows which cluster `ray start` left on this machine
 
 from ..messages.errors import AddressError
+
+# Ray's exit hook would import it, after which an unhandled Ctrl-C no longer ends a script with 130.
+importlib.import_module("ray.dag.compiled_dag_node")
+
+_ray: Any = ray
+_services: Any = services
+"""Ray's annotations are incomplete; what leaves this module is typed here."""
 
 _QUIET: Final[Mapping[str, Any]] = {"include_dashboard": False, "log_to_driver": False}
 _STARTING: Final = frozenset({"num_cpus", "num_gpus", "resources", "object_store_memory", "include_dashboard"})
@@ -40,10 +47,10 @@ def connect(address: str | None, namespace: str, options: Mapping[str, Any], *, 
             "Ray Client can't carry the streams of a run tree",
             "Run the driver on the cluster: `ray job submit --working-dir . -- python driver.py`",
         )
-    if ray.is_initialized():
+    if is_connected():
         return False
     if target in (None, "auto"):
-        running = services.find_bootstrap_address(None)
+        running: str | None = _services.find_bootstrap_address(None)
         if running is not None and _answers(running):
             # Named, it would be joined without the token that `ray start` gave it: Ray looks for one only when it finds the cluster itself.
             return _join("auto", namespace, options)
@@ -54,14 +61,20 @@ def connect(address: str | None, namespace: str, options: Mapping[str, Any], *, 
             fix = "Check that the head runs there (`ray status`), or leave the address out to use this machine"
             raise AddressError(f"address {target!r}", "no Ray answers there", fix)
         return _join(target, namespace, options)
-    ray.init(address="local", namespace=namespace, **{**_QUIET, **options})
+    _ray.init(address="local", namespace=namespace, **{**_QUIET, **options})
     return True
+
+
+def is_connected() -> bool:
+    """Return whether this process has joined a Ray."""
+    connected: bool = _ray.is_initialized()
+    return connected
 
 
 def _join(address: str, namespace: str, options: Mapping[str, Any]) -> bool:
     fitting = {name: value for name, value in options.items() if name not in _STARTING}
     try:
-        ray.init(address=address, namespace=namespace, **{"log_to_driver": False, **fitting})
+        _ray.init(address=address, namespace=namespace, **{"log_to_driver": False, **fitting})
     except ConnectionError as error:
         fix = "If it asks for a token: RAY_AUTH_MODE=token, and the token in ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH"
         raise AddressError(f"address {address!r}", "the Ray there does not let this process in", fix) from error

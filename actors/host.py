@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio
-import cloudpickle
 
 from ..messages.control import (
     Admission,
@@ -20,7 +19,7 @@ from ..messages.control import (
     ChildRequest,
     RunReport,
 )
-from ..messages.errors import RuntimeUnavailableError
+from ..messages.errors import InternalError, RuntimeUnavailableError
 from ..messages.items import Item, Stamp
 from ..messages.limits import Limits
 from ..messages.result import RunResult
@@ -28,6 +27,7 @@ from ..messages.usage import Cost, Totals, Usage
 from .agent import AgentSet
 from .jobs import Keys, RunJob
 from .lane_client import QueueClients
+from .pickling import pack
 from .run_call import RunCaller, StartActor
 from .stream.emitter import Emitter
 from .supervisor_client import SupervisorClient
@@ -159,13 +159,13 @@ class RunActorHost:
             tree=self._job.tree,
             admitted=admitted,
             agent_key=agent_key,
-            value=cloudpickle.dumps(value),
+            value=pack(value),
             call_id=self._call_ids.pop(admitted.stamp.run_id, None),
         )
         resources = None if self.agents is None else self.agents.agent(agent_key).resources
         with anyio.CancelScope(shield=True):
-            result = await self._caller.run(job, self.keys, resources)
-        return result  # noqa: RET504 - for a checker, the scope may swallow an exception and fall through
+            return await self._caller.run(job, self.keys, resources)
+        raise InternalError("a shielding scope ended an exception")
 
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """See `Spawning`."""

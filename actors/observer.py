@@ -5,13 +5,11 @@ import contextlib
 from types import TracebackType
 from typing import Self
 
-import ray
-
 from ..messages.control import CancelRequest
 from ..messages.errors import VersionMismatchError
 from ..messages.result import CancelReport, RunInfo
-from .connection import connect
-from .remote import ActorGoneError
+from .connection import connect, is_connected
+from .remote import ActorGoneError, shut_down
 from .supervisor_client import SupervisorClient
 
 _DOWN_GRACE = 2.0
@@ -32,7 +30,7 @@ class Observer:
         Raises:
             AddressError: There is none.
         """
-        self._joined = not ray.is_initialized()
+        self._joined = not is_connected()
         connect(self._address, self._namespace, {"logging_level": "ERROR"}, start=False)
         return self
 
@@ -40,7 +38,7 @@ class Observer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._joined:
-            ray.shutdown()
+            shut_down()
 
     async def runs(self, *, all: bool = False) -> tuple[RunInfo, ...]:  # noqa: A002 - reads well at the call
         """Return the live runs; with `all`, ended ones too, as far as they are remembered.

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import cloudpickle
-
 from ..messages.control import AdmitRequest, CancelRequest, ChildRequest, KillOrder, Order, RetireOrder
 from ..messages.errors import MissingSecretError, NotPicklableError
 from ..messages.ids import new_run_id
@@ -22,6 +20,7 @@ from .agent import Agent, AgentSet
 from .handle import RunHandle
 from .jobs import Keys, RunJob, TreeContext
 from .lane_client import QueueClients
+from .pickling import pack
 from .pool import Pool
 from .remote import ActorGoneError, Handle, call, kill
 from .run_actor import start_run_actor
@@ -167,7 +166,7 @@ def _poolable(agent: Agent) -> bool:
 
 def _pickled(field: str, value: Any) -> bytes:
     try:
-        data: bytes = cloudpickle.dumps(value)
+        data: bytes = pack(value)
     except Exception as error:  # noqa: BLE001 - pickling runs any user code
         problem = f"can't be sent to an actor: {type(error).__name__}: {error}"
         raise NotPicklableError(field, problem, "Pass plain data, or make the object inside a tool") from None

@@ -4,9 +4,9 @@ Every error that Ray raises for a call is turned into one of ours in `call`; not
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import ray
 from ray.exceptions import (
@@ -24,6 +24,11 @@ from ..messages.errors import RuntimeUnavailableError, RuntreeError
 
 Handle: TypeAlias = Any
 """A reference to an actor (`ray.actor.ActorHandle`, whose methods no checker can see); whoever holds one keeps the actor alive."""
+
+_ray: Any = ray
+"""Ray's annotations are incomplete; what leaves this module is typed here."""
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 MIB: Final = 1024 * 1024
 
@@ -75,12 +80,11 @@ async def call(handle: Handle, method: str, *args: Any, part: str, timeout: floa
 def translated(error: RayError, part: str) -> Exception:
     """Return what an exception of Ray means: the method's own error, a dead actor, or an unavailable part."""
     if isinstance(error, RayTaskError):
-        cause = error.cause
+        cause: BaseException = vars(error)["cause"]
         if isinstance(cause, RuntreeError):
             return cause
-        return RuntimeUnavailableError(
-            part, f"it raised {type(cause).__name__}: {cause}", "Please report this as a bug"
-        )
+        problem = f"it raised {type(cause).__name__}: {cause}"
+        return RuntimeUnavailableError(part, problem, "Please report this as a bug")
     if isinstance(error, ActorUnavailableError | GetTimeoutError):
         return UnreachableError(part, "it is out of reach for the moment", "Try again")
     if "ModuleNotFoundError" in str(error) or "No module named" in str(error):
@@ -106,9 +110,30 @@ def _first_line(error: Exception) -> str:
 
 @lru_cache(maxsize=256)
 def _remote_class(cls: type, groups: tuple[tuple[str, int], ...], concurrency: int) -> Any:
-    # Ray's stubs know the keyword arguments of tasks only.
-    decorate: Any = ray.remote
-    return decorate(max_concurrency=concurrency, concurrency_groups=dict(groups))(cls)
+    return _ray.remote(max_concurrency=concurrency, concurrency_groups=dict(groups))(cls)
+
+
+def in_group(group: str) -> Callable[[_Method], _Method]:
+    """Mark a method of an actor as one of a concurrency group."""
+    mark: Callable[[_Method], _Method] = _ray.method(concurrency_group=group)
+    return mark
+
+
+def put(data: bytes) -> Awaitable[bytes]:
+    """Keep bytes in the object store for as long as the returned reference lives; awaiting it gives them back."""
+    reference: Awaitable[bytes] = _ray.put(data)
+    return reference
+
+
+def node_id() -> str:
+    """Return Ray's id of this process's node."""
+    node: str = _ray.get_runtime_context().get_node_id()
+    return node
+
+
+def shut_down() -> None:
+    """Leave Ray, and end it if this process started it."""
+    _ray.shutdown()
 
 
 def create(cls: type, *args: Any, groups: Mapping[str, int], concurrency: int = 1000, **options: Any) -> Handle:
@@ -133,7 +158,7 @@ async def find(name: str, namespace: str, part: str) -> Handle:
         ActorGoneError: There is none.
     """
     try:
-        handle: Handle = await asyncio.to_thread(ray.get_actor, name, namespace)
+        handle: Handle = await asyncio.to_thread(_ray.get_actor, name, namespace)
     except ValueError:
         raise ActorGoneError(part, f"there is no actor {name!r} in namespace {namespace!r}", "It has ended") from None
     return handle
@@ -150,7 +175,7 @@ async def exists(name: str, namespace: str) -> bool:
 
 def kill(handle: Handle) -> None:
     """End an actor's process now; harmless for one that is gone."""
-    ray.kill(handle, no_restart=True)
+    _ray.kill(handle, no_restart=True)
 
 
 async def kill_by_name(name: str, namespace: str) -> None:

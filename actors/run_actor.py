@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import anyio.lowlevel
-import cloudpickle
-import ray
 from pydantic import TypeAdapter
 
 from ..messages.control import CancelOrder, EndReport, Order
@@ -27,7 +25,8 @@ from .agent import AgentRun, AgentSet
 from .host import RunActorHost
 from .jobs import Keys, ProcessInfo, RunEnd, RunJob
 from .lane_client import QueueClients
-from .remote import Handle, create
+from .pickling import unpack
+from .remote import Handle, create, in_group, node_id
 from .supervisor_client import SupervisorClient
 
 GROUPS: Final = {"control": 8}
@@ -64,7 +63,7 @@ class RunActor:
         self._poll: asyncio.Task[None] | None = None
         self._live: dict[str, _LiveRun] = {}
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     async def start(self, queues: Sequence[str] = ()) -> ProcessInfo:
         """Open the long-poll, and get ready what a first run would wait for; tells which process this is.
 
@@ -78,8 +77,7 @@ class RunActor:
         if self._poll is None:
             supervisor = await SupervisorClient.known(self._namespace)
             self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey))
-        node_id = ray.get_runtime_context().get_node_id()
-        return ProcessInfo(VERSION, os.getpid(), node_id)
+        return ProcessInfo(VERSION, os.getpid(), node_id())
 
     async def run(self, job: RunJob, keys: Keys) -> RunEnd:
         """Execute a run to its end.
@@ -123,9 +121,9 @@ class RunActor:
                 host,
                 agents=agents,
                 key=job.agent_key,
-                value=cloudpickle.loads(job.value),
+                value=unpack(job.value),
                 messages=_MESSAGES.validate_json(job.messages),
-                deps=cloudpickle.loads(job.tree.deps),
+                deps=unpack(job.tree.deps),
                 call_id=job.call_id,
                 tags=job.tags,
             )

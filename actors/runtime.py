@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import anyio
-import ray
 
 from ..messages.control import DriverHello
 from ..messages.errors import (
@@ -25,7 +24,7 @@ from .connection import connect
 from .handle import RunHandle, started
 from .open_runtime import EXIT_GRACE, OpenRuntime
 from .pool import Pool
-from .remote import MIB, Handle, call, create
+from .remote import MIB, Handle, call, create, shut_down
 from .stream.lane_port import Flow
 from .stream.lanes import Bounds
 from .stream_queue import GROUPS, StreamQueue
@@ -216,7 +215,7 @@ class Runtime:
 
     def _disconnect(self) -> None:
         if self._owns_ray:
-            ray.shutdown()
+            shut_down()
         self._connected = self._owns_ray = False
 
 

@@ -6,15 +6,14 @@ waits longer than `POLL_SECONDS`.
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
-
-import ray
 
 from ..messages.control import LaneAddress
 from ..messages.errors import InternalError, RuntreeError
 from ..messages.items import Stamp
 from .lane_client import LaneClient
+from .remote import in_group, put
 from .stream.buffer import Buffer
 from .stream.lane_port import Flow, PushReply
 from .stream.lanes import Bounds, Lanes
@@ -42,7 +41,7 @@ class StreamQueue:
     def __init__(self, name: str, namespace: str) -> None:
         self._name = name
         self._lanes = Lanes(name)
-        self._large: dict[str, dict[str, ray.ObjectRef[bytes]]] = {}
+        self._large: dict[str, dict[str, Awaitable[bytes]]] = {}
         """Large lines by tree and key."""
         self._namespace = namespace
         self._home: asyncio.AbstractEventLoop | None = None
@@ -63,7 +62,7 @@ class StreamQueue:
         self._check_home()
         root_run_id = self._lanes.root_of(lane)
         if root_run_id is not None:
-            self._large.setdefault(root_run_id, {})[key] = await asyncio.to_thread(ray.put, line)
+            self._large.setdefault(root_run_id, {})[key] = await asyncio.to_thread(put, line)
         return f"{self._name}|{root_run_id}|{key}"
 
     async def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None = None) -> None:
@@ -74,27 +73,27 @@ class StreamQueue:
             port = LaneClient(upstream.queue, self._namespace)
             self._relays[id(relayed)] = Relay(relayed, port, upstream.lane, producer=lane)
 
-    @ray.method(concurrency_group="wait")
+    @in_group("wait")
     async def wait_for_credit(self, lane: str, producer: str) -> PushReply:
         """Wait until the lane has room; see `LanePort.wait_for_credit`."""
         return await self._at_home(self._wait_for_credit(lane, producer))
 
-    @ray.method(concurrency_group="read")
+    @in_group("read")
     async def get(self, lane: str, max_items: int, max_bytes: int) -> list[bytes]:
         """Take the oldest frames of a lane; waits for one to come and answers empty when none does."""
         return await self._at_home(self._get(lane, max_items, max_bytes))
 
-    @ray.method(concurrency_group="read")
+    @in_group("read")
     async def settled(self, lane: str) -> bool:
         """Wait until what the lane holds now was accepted by its parent's lane; False if that takes too long: ask again."""
         return await self._at_home(self._settled(lane))
 
-    @ray.method(concurrency_group="read")
+    @in_group("read")
     async def fetch(self, reference: str) -> bytes | None:
         """Return a large line, `None` if its tree is gone."""
         return await self._at_home(self._fetch(reference))
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     async def close(self, stamp: Stamp, lane: str, ending: Ending, known_only: bool = False) -> None:
         """Finish a run that can't; see `Lanes.close`."""
 
@@ -103,7 +102,7 @@ class StreamQueue:
 
         await self._at_home(close())
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     async def end_of(self, stamp: Stamp, lane: str) -> bytes | None:
         """Return the terminal item of a run, if it has come; see `Lanes.end_of`."""
 
@@ -112,7 +111,7 @@ class StreamQueue:
 
         return await self._at_home(end_of())
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     async def thin(self, lane: str) -> None:
         """Let nothing wait for room that came through this lane: its owner is over."""
 
@@ -123,7 +122,7 @@ class StreamQueue:
 
         await self._at_home(thin())
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     async def set_flow(self, root_run_id: str, flow: Flow) -> None:
         """Change what the full buffers of a tree do."""
 
@@ -132,12 +131,12 @@ class StreamQueue:
 
         await self._at_home(set_flow())
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     async def drop(self, root_run_id: str) -> None:
         """Forget a tree."""
         await self._at_home(self._drop(root_run_id))
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     async def lanes(self) -> int:
         """Return how many lanes there are."""
 

@@ -11,8 +11,6 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
-import ray
-
 from ..messages.control import (
     AdmitRequest,
     CancelRequest,
@@ -26,7 +24,7 @@ from ..messages.control import (
 from ..messages.errors import RuntreeError, VersionMismatchError
 from ..messages.result import CancelReport
 from ..messages.version import VERSION, WIRE_VERSION
-from .remote import exists, kill_by_name
+from .remote import exists, in_group, kill_by_name
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
 from .supervision.mailboxes import Mailboxes
@@ -150,17 +148,17 @@ class Supervisor:
         """Return the live runs, or all that are remembered."""
         return [info.to_json() for info in self._registry.runs(ended=ended)]
 
-    @ray.method(concurrency_group="wait")
+    @in_group("wait")
     async def lost(self, report: str) -> str:
         """Note that a run's process is gone; answers when all below it have ended, or cannot be made to."""
         return await self._at_home(self._lost(LossReport.from_json(report)))
 
-    @ray.method(concurrency_group="wait")
+    @in_group("wait")
     async def cancel(self, request: str) -> str:
         """Cancel a run and all below it; answers when all have ended."""
         return await self._at_home(self._cancel(CancelRequest.from_json(request)))
 
-    @ray.method(concurrency_group="poll")
+    @in_group("poll")
     async def poll(self, process: str, seen: int) -> str:
         """Wait for orders to a process; answers empty when none come. A new poll of a process ends its older one."""
         return await self._at_home(self._poll(process, seen))

@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Self
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -106,7 +106,7 @@ class SyncRuntime:
         portal, self._portal = self._opened("close()"), None
         if isinstance(error, KeyboardInterrupt):
             sys.stderr.write("runtree: cancelling; interrupt again to exit at once\n")
-            signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+            signal.signal(signal.SIGINT, _leave_at_once)
         with self._stack:
             portal.call(self._runtime.__aexit__, kind, error, trace)
         if isinstance(error, KeyboardInterrupt):
@@ -151,3 +151,7 @@ class SyncRuntime:
         if self._portal is None:
             raise RuntimeClosedError(f"SyncRuntime.{call}")
         return self._portal
+
+
+def _leave_at_once(_signal: int, _frame: FrameType | None) -> None:
+    os._exit(130)

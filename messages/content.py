@@ -14,8 +14,10 @@ def _absent(value: object) -> bool:
 
 def kind_of(value: Any) -> str:
     """Return the tag of a value or of its JSON form; empty if it has none."""
-    fields: Any = value if isinstance(value, Mapping) else vars(value)
-    return str(fields.get("kind", ""))
+    if isinstance(value, Mapping):
+        fields: Mapping[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return str(fields.get("kind", ""))
+    return str(getattr(value, "kind", ""))
 
 
 class TextBlock(Value):

@@ -15,7 +15,7 @@ Precision = Literal["exact", "estimated", "unknown"]
 
 def worst(first: Precision, second: Precision) -> Precision:
     """Return the less trustworthy of two precisions."""
-    return max(first, second, key=_PRECISIONS.index)
+    return first if _PRECISIONS.index(first) >= _PRECISIONS.index(second) else second
 
 
 def _add(first: int | None, second: int | None) -> int | None:

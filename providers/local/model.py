@@ -1,6 +1,6 @@
 """A model that runs on this node, as any other model."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from decimal import Decimal
 
 from ...messages.model import ModelEvent, ModelRequest
@@ -54,8 +54,7 @@ class LocalModel:
                 yield event
         finally:
             # Leaving the loop early must close the connection now, so that the slot is free for others.
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()
+            await events.aclose()
 
     def __reduce__(self) -> tuple[type["LocalModel"], tuple[str]]:
         # The address is that of one node; the process that unpickles may be on another.

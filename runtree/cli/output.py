@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -31,7 +31,7 @@ class _BesideResults(io.TextIOBase):
 
 
 @contextmanager
-def own_stdout() -> Iterator[None]:
+def own_stdout() -> Generator[None]:
     """Keep stdout for results: Ray prints remarks of its own to `sys.stdout` of a driver."""
     global _own
     _own = sys.stdout

@@ -19,6 +19,7 @@ from runtree.actors.stream_queue import GROUPS, StreamQueue
 from runtree.messages.codec import Frame, encode_item
 from runtree.messages.errors import InternalError
 from runtree.messages.items import Item, ModelDelta, RunStarted, Stamp
+from tests.kit import ray_state
 from tests.kit.eventually import eventually
 
 PRODUCERS = 1_100
@@ -28,7 +29,7 @@ class ImpatientQueue(StreamQueue):
     """A queue whose waiting calls answer empty soon, and which tells how many there are."""
 
     async def start(self) -> None:
-        vars(stream_queue)["POLL_SECONDS"] = (3.0, 4.0)
+        stream_queue.__dict__["POLL_SECONDS"] = (3.0, 4.0)
         await super().start()
 
     @ray.method(concurrency_group="control")
@@ -158,11 +159,7 @@ async def test_d9_calls_for_a_dropped_tree_are_answered(queue: Any) -> None:
 
 
 async def test_lane_client_finds_its_queue_by_name(queue: Any) -> None:
-    names = [
-        each["name"]
-        for each in ray.util.list_named_actors(all_namespaces=True)
-        if each["name"].startswith("queue:test")
-    ]
+    names = sorted(ray_state.named_actors("queue:test"))
     client = LaneClient(names[-1], "tests")
     await client.open("driver:root", "root", Bounds(), None)
     root = stamp("root")

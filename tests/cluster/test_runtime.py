@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 import ray
+from ray.exceptions import RayTaskError
 
 from runtree import (
     Agent,
@@ -107,17 +108,17 @@ async def test_y06_one_namespace_one_supervisor(runtime: Runtime, narrow: Runtim
         assert not (await stranger.cancel(run.run_id)).was_live
         gates.open("go")
         assert (await run.result()).output == "done"
-        supervisors = [each for each in ray.util.list_named_actors(all_namespaces=True) if each["name"] == "supervisor"]
-        assert len({each["namespace"] for each in supervisors}) == len(supervisors)
+        namespaces = ray_state.namespaces_of("supervisor")
+        assert len(set(namespaces)) == len(namespaces)
         async with Observer(namespace="elsewhere") as observer:
             assert await observer.down()
             assert not await observer.down()
 
 
 async def test_y05_supervisor_of_another_version(runtime: Runtime) -> None:
-    supervisor = ray.get_actor("supervisor", "runtree")
+    supervisor: Any = ray.get_actor("supervisor", "runtree")
     for versions in ((WIRE_VERSION, "0.0.0"), (WIRE_VERSION + 1, VERSION)):
-        with pytest.raises(ray.exceptions.RayTaskError, match="runtree down") as caught:
+        with pytest.raises(RayTaskError, match="runtree down") as caught:
             await supervisor.start.remote(*versions)
         assert isinstance(caught.value.cause, VersionMismatchError)
 

@@ -6,17 +6,24 @@ from typing import Any
 import ray
 import ray._private.state
 import ray._private.worker
-from ray.util import list_named_actors
+import ray.util
+
+_util: Any = ray.util
 
 
 def named_actors(prefix: str = "") -> set[str]:
     """The living actors that have a name, which all of runtree's have."""
-    return {actor["name"] for actor in list_named_actors(all_namespaces=True) if actor["name"].startswith(prefix)}
+    return {actor["name"] for actor in _util.list_named_actors(all_namespaces=True) if actor["name"].startswith(prefix)}
+
+
+def namespaces_of(name: str) -> list[str]:
+    """The namespaces that have a living actor of a name."""
+    return [actor["namespace"] for actor in _util.list_named_actors(all_namespaces=True) if actor["name"] == name]
 
 
 def end_supervisors() -> None:
     """Ends what outlives its drivers on purpose."""
-    for actor in list_named_actors(all_namespaces=True):
+    for actor in _util.list_named_actors(all_namespaces=True):
         if actor["name"] == "supervisor":
             ray.kill(ray.get_actor(actor["name"], actor["namespace"]))
 
