@@ -51,6 +51,7 @@ class Runtime:
         buffer_bytes: int = 16 * MIB,
         warm: int = 2,
         on_reader_gone: Literal["continue", "cancel"] = "continue",
+        journal: str | None = None,
         queue_actors: int = 1,
         spread_lanes: bool = False,
         schedule_timeout: float = 60.0,
@@ -68,6 +69,7 @@ class Runtime:
             buffer_bytes: Bytes a lane may hold.
             warm: Processes that are kept ready.
             on_reader_gone: What happens to a run whose handle was closed or collected.
+            journal: Not supported by this version; anything but `None` is refused.
             queue_actors: Queue actors of this driver.
             spread_lanes: Give each parent's lane to the next queue actor in turn, instead of keeping a tree's lanes together.
             schedule_timeout: Seconds until a run that finds no room on any node is refused.
@@ -78,6 +80,9 @@ class Runtime:
         _at_least("buffer_bytes", buffer_bytes, 1)
         _at_least("warm", warm, 0)
         _at_least("queue_actors", queue_actors, 1)
+        if journal is not None:
+            problem = "runs are not journaled by this version"
+            raise ConfigurationError(f"Runtime(journal={journal!r})", problem, "Leave it out")
         _one_of("overflow", overflow, ("block", "drop_oldest"))
         _one_of("on_reader_gone", on_reader_gone, ("continue", "cancel"))
         self._address, self._namespace = address, namespace

@@ -189,7 +189,15 @@ async def test_closed_runtime_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"warm": -1}, {"buffer_items": 0}, {"buffer_bytes": 0}, {"queue_actors": 0}, {"overflow": "explode"}]
+    "options",
+    [
+        {"warm": -1},
+        {"buffer_items": 0},
+        {"buffer_bytes": 0},
+        {"queue_actors": 0},
+        {"overflow": "explode"},
+        {"journal": "sqlite:///x"},
+    ],
 )
 def test_wrong_options_name_themselves(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
