@@ -55,7 +55,7 @@ class Supervisor:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._mailboxes = Mailboxes(start=time.time_ns())
+        self._mailboxes = Mailboxes(start=time.time_ns(), on_put=self._wake)
         self._registry = Registry(namespace, self._mailboxes)
         self._polls: dict[str, Signal] = {}
         self._ends = Signal()
@@ -126,7 +126,6 @@ class Supervisor:
     async def end(self, report: str) -> None:
         """Note that a run ended by itself."""
         self._registry.end(EndReport.from_json(report), time.time())
-        self._wake_retiring()
         self._changed()
 
     async def killed(self, run_id: str) -> None:
@@ -166,8 +165,6 @@ class Supervisor:
     async def _lost(self, report: LossReport) -> str:
         run = self._registry.get(report.run_id)
         self._registry.lose(report, time.time())
-        self._wake(run.subtree())
-        self._wake_retiring()
         self._changed()
         await self._ended(run.subtree(), ORPHAN_GRACE)
         return self._registry.verdict(report).to_json()
@@ -175,7 +172,6 @@ class Supervisor:
     async def _cancel(self, request: CancelRequest) -> str:
         began = time.monotonic()
         live = self._registry.cancel(request.run_id, request.reason, request.grace, time.time())
-        self._wake(live)
         self._flags.notify()
         caller = None if request.caller_run_id is None else self._registry.find(request.caller_run_id)
         if caller is None or caller not in live:
@@ -216,18 +212,11 @@ class Supervisor:
             if driver.hello.driver_id == process:
                 driver.seen = time.time()
 
-    def _wake(self, runs: list[Run]) -> None:
-        for run in runs:
-            self._wake_process(run.lease.actor)
-
-    def _wake_process(self, process: str) -> None:
+    def _wake(self, process: str) -> None:
+        """Answer the poll of a process: it has orders."""
         signal = self._polls.get(process)
         if signal is not None:
             signal.notify()
-
-    def _wake_retiring(self) -> None:
-        for driver in self._registry.drivers():
-            self._wake_process(driver.hello.driver_id)
 
     def _changed(self) -> None:
         self._ends.notify()
@@ -240,7 +229,6 @@ class Supervisor:
             for run in due:
                 order = KillOrder(actor=run.lease.actor, lease=run.lease.number, run_id=run.run_id)
                 self._mailboxes.put(run.driver.hello.driver_id, order)
-                self._wake_process(run.driver.hello.driver_id)
                 self._spawn(self._make_sure(run))
             next_time = self._registry.next_kill_time()
             wait = _SWEEP_SECONDS if next_time is None else max(0.0, next_time - time.time())

@@ -1,6 +1,7 @@
 """Orders for processes, kept until the process has acknowledged them by its next poll."""
 
 from collections import deque
+from collections.abc import Callable
 
 from ...messages.control import Order, PollReply
 
@@ -11,12 +12,14 @@ class Mailboxes:
     Orders are numbered over all processes, so that a process that is forgotten and comes again never takes a new order for one it has seen.
     """
 
-    def __init__(self, start: int = 0) -> None:
+    def __init__(self, start: int = 0, on_put: Callable[[str], None] | None = None) -> None:
         """Make empty mailboxes.
 
         Args:
             start: Number before the first order; above all that an earlier supervisor has given.
+            on_put: Called with the name of a process for which an order has come.
         """
+        self._on_put = on_put
         self._orders: dict[str, deque[tuple[int, Order]]] = {}
         self._number = start
 
@@ -27,6 +30,8 @@ class Mailboxes:
         """Add an order."""
         self._number += 1
         self._orders.setdefault(process, deque()).append((self._number, order))
+        if self._on_put is not None:
+            self._on_put(process)
 
     def collect(self, process: str, seen: int) -> PollReply:
         """Return what is newer than `seen`, and forget what is not."""
