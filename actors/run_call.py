@@ -6,6 +6,7 @@ Whoever makes the call also sees it fail when the process is gone; then the supe
 import asyncio
 import contextlib
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -31,6 +32,11 @@ STARTS_AT_ONCE: Final = max(8, 2 * (os.cpu_count() or 1))
 
 _LAST_REPORT: Final = 2**53
 """Number of the report that is made for a run which can make none any more."""
+
+
+_KNOWN_ACTORS: Final = 256
+_known: OrderedDict[str, Handle] = OrderedDict()
+"""Warm actors this process has called, the latest last. Holding their handles does not keep them alive: their driver kills them."""
 
 
 class RunCaller:
@@ -65,7 +71,7 @@ class RunCaller:
     async def _actor(self, admitted: Admitted, job: RunJob, resources: Mapping[str, float] | None) -> Handle:
         """Return the leased warm actor, or start a cold one."""
         if admitted.actor is not None:
-            return await find(admitted.actor, self._namespace, "run actor")
+            return await _warm_actor(admitted.actor, self._namespace)
         async with self._starting:
             stamp = admitted.stamp
             reason = await self._supervisor.stopped(stamp.run_id, stamp.attempt)
@@ -143,6 +149,17 @@ class RunCaller:
                 await queue.thin(lane.lane)
             await queue.settled(lane.lane)
         await self._queues[admitted.lane.queue].close(admitted.stamp, admitted.lane.lane, ending)
+
+
+async def _warm_actor(name: str, namespace: str) -> Handle:
+    """Return a warm actor; a process that called it before has its handle and connection still. Names are never used again."""
+    handle = _known.pop(name, None)
+    if handle is None:
+        handle = await find(name, namespace, "run actor")
+    _known[name] = handle
+    while len(_known) > _KNOWN_ACTORS:
+        _known.popitem(last=False)
+    return handle
 
 
 def _result_of(end: TerminalItem) -> RunResult:

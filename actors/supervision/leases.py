@@ -1,6 +1,5 @@
 """Which warm actors of a driver are idle, and which run holds which actor under which lease number."""
 
-from collections import deque
 from dataclasses import dataclass
 
 
@@ -22,7 +21,7 @@ class Leases:
     """The pool of one driver. Actors never change their driver."""
 
     def __init__(self) -> None:
-        self._idle: deque[str] = deque()
+        self._idle: list[str] = []
         self._held: dict[str, Lease] = {}
         self._numbers = 0
 
@@ -44,7 +43,8 @@ class Leases:
     def take(self, run_id: str, cold_name: str, *, poolable: bool) -> Lease:
         """Lend an idle warm actor if there is one, else note the cold one that will be started under `cold_name`."""
         warm = poolable and bool(self._idle)
-        actor = self._idle.popleft() if warm else cold_name
+        # The one that was used last: its memory is the likeliest to be at hand, and whoever called it last may know it still.
+        actor = self._idle.pop() if warm else cold_name
         self._numbers += 1
         lease = self._held[actor] = Lease(actor, self._numbers, run_id, warm)
         return lease

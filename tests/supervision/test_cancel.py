@@ -180,7 +180,7 @@ def test_y12_a_driver_that_left_takes_its_runs_along(flagged: bool) -> None:
 def test_s11_worn_out_and_lost_warm_actors_are_replaced() -> None:
     world = World()
     leases = world.registry.driver(DRIVER).leases
-    for actor in ("w1", "w2", "w3", "w1"):
+    for actor in ("w3", "w2", "w1", "w3"):
         leases.offer(actor)
     assert leases.idle == 3
     actors = [world.start(None, name).actor for name in ("a", "b", "c", "d")]
