@@ -31,6 +31,9 @@ from .supervisor_client import SupervisorClient
 
 GROUPS: Final = {"control": 8}
 
+_POLL_PAUSE: Final = 0.1
+"""Seconds until a process that was told to cancel asks for more: a tree's processes are all busy with their ends then."""
+
 
 def start_run_actor(name: str, namespace: str, resources: Mapping[str, float]) -> Handle:
     """Start a RunActor; it belongs to the process that calls this, and dies with it."""
@@ -76,7 +79,7 @@ class RunActor:
             await self._queues[queue].greet()
         if self._poll is None:
             supervisor = await SupervisorClient.known(self._namespace)
-            self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey))
+            self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey, _POLL_PAUSE))
         return ProcessInfo(VERSION, os.getpid(), node_id())
 
     async def run(self, job: RunJob, keys: Keys) -> RunEnd:

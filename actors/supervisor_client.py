@@ -151,8 +151,16 @@ class SupervisorClient:
         """Return the live runs, or all that are remembered."""
         return tuple(RunInfo.from_json(info) for info in await self._call("runs", ended))
 
-    async def poll_for_ever(self, process: str, obey: Callable[[Order], Awaitable[None] | None]) -> None:
-        """Keep a long-poll open and hand every order to `obey`, until cancelled."""
+    async def poll_for_ever(
+        self, process: str, obey: Callable[[Order], Awaitable[None] | None], pause: float = 0.0
+    ) -> None:
+        """Keep a long-poll open and hand every order to `obey`, until cancelled.
+
+        Args:
+            process: Whose orders.
+            obey: Carries out an order.
+            pause: Seconds between orders and the next poll.
+        """
         seen = 0
         while True:
             try:
@@ -169,6 +177,8 @@ class SupervisorClient:
                 if obeyed is not None:
                     await obeyed
             seen = reply.version
+            if reply.orders:
+                await asyncio.sleep(pause)
 
     async def _greet(self) -> None:
         await call(self._handle, "start", WIRE_VERSION, VERSION, part=PART)
