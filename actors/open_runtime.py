@@ -78,7 +78,7 @@ class OpenRuntime:
         packed_value, conversation, labels = _pickled("input", value), packed_messages(messages), checked_tags(tags)
         run_id = new_run_id()
         request = ChildRequest(
-            run_id=run_id, agent=agent.name, limits=(limits or Limits()).narrow(agent.limits), poolable=_poolable(agent)
+            run_id=run_id, agent=agent.name, limits=(limits or Limits()).narrow(agent.limits), poolable=agent.poolable
         )
         reply = await self.supervisor.admit(AdmitRequest(driver_id=self._driver_id, children=(request,)))
         admitted = admitted_or_raise(reply.admissions[0])
@@ -158,10 +158,6 @@ class OpenRuntime:
             bounds=self._bounds,
             schedule_timeout=self._schedule_timeout,
         )
-
-
-def _poolable(agent: Agent) -> bool:
-    return agent.reuse and not agent.resources
 
 
 def _pickled(field: str, value: Any) -> bytes:

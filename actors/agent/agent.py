@@ -75,6 +75,11 @@ class Agent:
         self._check_fields()
         self._check_names()
 
+    @property
+    def poolable(self) -> bool:
+        """Whether a warm process will do for its runs: one that asks for resources of its own needs a process that was placed for it."""
+        return self.reuse and not self.resources
+
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
 

@@ -115,9 +115,8 @@ class Children:
         From the request on, nothing interrupts: an admitted child that is never started would be waited for in vain. When `flag` is set
         the child is told, and its end awaited.
         """
-        poolable = agent.reuse and not agent.resources
         request = ChildRequest(
-            run_id=new_run_id(), agent=agent.name, call_id=call_id, limits=agent.limits, poolable=poolable
+            run_id=new_run_id(), agent=agent.name, call_id=call_id, limits=agent.limits, poolable=agent.poolable
         )
         with anyio.CancelScope(shield=True):
             try:
