@@ -147,8 +147,9 @@ async def test_c05_nothing_is_left_after_many_cancels(runtime: Runtime) -> None:
 
     for _ in range(25):
         await one()
-    await eventually(lambda: ray_state.named_actors() == before[0])
-    await eventually(lambda: ray_state.actor_processes() == before[1])
+    # At most what was there: a process of an earlier run may have been on its way out when we looked first.
+    await eventually(lambda: ray_state.named_actors() <= before[0])
+    await eventually(lambda: ray_state.actor_processes() <= before[1])
     assert threading.active_count() <= before[2] + 1
     assert open_files() <= before[3] + 2
 
