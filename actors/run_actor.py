@@ -150,7 +150,7 @@ class RunActor:
 
 def _preload() -> None:
     """Import what nearly every run needs, so that its first one does not pay for it."""
-    for module in ("runtree.providers.openai_chat", "httpcore"):
+    for module in ("runtree.providers.chat.model", "httpcore"):
         importlib.import_module(module)
 
 

@@ -74,6 +74,7 @@ from .limits import Limits, Money
 from .model import (
     AnyModelEvent,
     Completed,
+    Discarded,
     Failed,
     JsonSchema,
     ModelEvent,
@@ -119,6 +120,7 @@ __all__ = [
     "ContentBlock",
     "Cost",
     "Custom",
+    "Discarded",
     "Failed",
     "Failure",
     "FailureCode",

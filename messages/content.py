@@ -26,6 +26,10 @@ class TextBlock(Value):
     kind: Literal["text"] = "text"
     text: str
     """The text."""
+    extras: dict[str, JsonValue] | None = Field(default=None, exclude_if=_absent)
+    """Opaque data of the provider that must be echoed with the text, such as citations or the id of the item it stood in."""
+    provider: str | None = Field(default=None, exclude_if=_absent)
+    """Family of the provider that wrote the text; `extras` go to no other."""
 
 
 class ImageBlock(Value):
@@ -48,6 +52,8 @@ class ThinkingBlock(Value):
     """The reasoning, or its summary; may be empty when only a signature was sent."""
     signature: str | None = Field(default=None, exclude_if=_absent)
     """The provider's proof of origin; left out of the JSON where there is none."""
+    extras: dict[str, JsonValue] | None = Field(default=None, exclude_if=_absent)
+    """Opaque data of the provider that must be echoed with the block."""
     provider: str | None = Field(default=None, exclude_if=_absent)
     """Family of the provider that made the block."""
 

@@ -22,6 +22,7 @@ FailureCode = Literal[
     "quota",
     "rate_limit",
     "refusal",
+    "thinking_rejected",
     "timeout",
     "tool_error",
     "transport",

@@ -155,9 +155,11 @@ class AttemptDiscarded(Item):
     first_seq: int
     """First discarded number."""
     last_seq: int
-    """Last discarded number."""
+    """Last discarded number; smaller than the first if nothing of it had been shown."""
     reason: str = ""
     """Why."""
+    delay: float | None = None
+    """Seconds until it is said again."""
 
 
 class ReplCall(Item):

@@ -38,6 +38,10 @@ class ModelSettings(Value):
     """Seed for providers that sample reproducibly."""
     reasoning_effort: str | None = None
     """The provider's word for how long to think."""
+    reasoning_budget: PositiveInt | None = None
+    """Tokens for reasoning, where the provider takes a number."""
+    prompt_cache: Literal["5m", "1h"] | None = None
+    """How long the provider shall keep the prompt in its cache, where that has to be asked for."""
     parallel_tool_calls: bool | None = None
     """Whether one answer may hold several calls."""
     extra_body: dict[str, JsonValue] = Field(default_factory=dict)
@@ -101,6 +105,8 @@ class ModelResponse(Value):
     """The model that answered, as the provider names it."""
     response_id: str | None = None
     """The provider's id of the answer."""
+    cached: bool = False
+    """Whether it was kept from an earlier call: nothing was sent and nothing is charged."""
 
 
 class Started(Value):
@@ -159,6 +165,22 @@ class UsageDelta(Value):
     """Cumulative over the call."""
 
 
+class Discarded(Value):
+    """What the call said so far does not count; it is made again, by the same model or by another."""
+
+    kind: Literal["discarded"] = "discarded"
+    error: Failure
+    """Why."""
+    usage: Usage = Usage(precision="unknown")
+    """What the try consumed."""
+    cost: Cost | None = None
+    """What it cost, if it was another model's than the one the call is charged to."""
+    model: str | None = None
+    """The model that is asked next, if it is another."""
+    delay: float | None = None
+    """Seconds until it is."""
+
+
 class Completed(Value):
     """The call ended with an answer; always the last event."""
 
@@ -179,7 +201,9 @@ class Failed(Value):
     """What is known to be consumed."""
 
 
-ModelEvent = Started | TextDelta | ReasoningDelta | SignatureDelta | ToolCallDelta | UsageDelta | Completed | Failed
+ModelEvent = (
+    Started | TextDelta | ReasoningDelta | SignatureDelta | ToolCallDelta | UsageDelta | Discarded | Completed | Failed
+)
 """What a model yields, as a plain union for introspection."""
 
 AnyModelEvent = Annotated[ModelEvent, Discriminator("kind")]

@@ -7,8 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .chat_profile import ChatProfile as ChatProfile
-    from .openai_chat import OpenAIChat as OpenAIChat
+    from .chat.model import OpenAIChat as OpenAIChat
+    from .chat.profile import ChatProfile as ChatProfile
     from .profile import ModelProfile as ModelProfile
     from .profile import Price as Price
     from .protocol import Model as Model
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from .scripted import ScriptedModel as ScriptedModel
 
 _HOMES = {
-    "ChatProfile": "chat_profile",
+    "ChatProfile": "chat.profile",
     "Model": "protocol",
     "ModelProfile": "profile",
     "NeedsSecrets": "protocol",
-    "OpenAIChat": "openai_chat",
+    "OpenAIChat": "chat.model",
     "Price": "profile",
     "ScriptedModel": "scripted",
     "register_model": "registry",

@@ -26,18 +26,20 @@ _CUT_SHORT = ("length", "content_filter")
 
 
 class _Text:
-    __slots__ = ("pieces",)
+    __slots__ = ("extras", "pieces")
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
+        self.extras: dict[str, Any] | None = None
 
 
 class _Thinking:
-    __slots__ = ("pieces", "signature")
+    __slots__ = ("extras", "pieces", "signature")
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.signature: list[str] = []
+        self.extras: dict[str, Any] | None = None
 
 
 class _Call:
@@ -68,7 +70,7 @@ class Fold:
         self.provider = provider
         self.model = model
         self.usage = UNKNOWN_USAGE
-        self._blocks: list[_Text | _Thinking | _Call] = []
+        self._blocks: list[_Text | _Thinking | _Call | ContentBlock] = []
         self._thinking: dict[int, _Thinking] = {}
         self._calls: dict[str, _Call] = {}
         self._text: _Text | None = None
@@ -99,6 +101,20 @@ class Fold:
             self._blocks.append(block)
         block.pieces.append(piece)
 
+    def begin_text(self) -> None:
+        """Let the next text stand in a block of its own, even if text came right before."""
+        self._text = None
+
+    def text_extras(self, extras: dict[str, Any]) -> None:
+        """Keep what the provider wants to get back with the text block that was added to last; begins one if there is none."""
+        self.text("")
+        assert self._text is not None
+        self._text.extras = extras
+
+    def block(self, block: ContentBlock) -> None:
+        """Add a block that came in one piece."""
+        self._begin(block)
+
     def reasoning(self, piece: str, index: int = 0) -> None:
         """Add reasoning to the thinking block of this number."""
         self._thinking_block(index).pieces.append(piece)
@@ -106,6 +122,10 @@ class Fold:
     def signature(self, piece: str, index: int = 0) -> None:
         """Add to the signature of the thinking block of this number."""
         self._thinking_block(index).signature.append(piece)
+
+    def thinking_extras(self, index: int, extras: dict[str, Any]) -> None:
+        """Keep what the provider wants to get back with the thinking block of this number; begins one if there is none."""
+        self._thinking_block(index).extras = extras
 
     def call(self, call_id: str, name: str, arguments: str = "") -> None:
         """Begin a call, or add to its arguments."""
@@ -169,7 +189,7 @@ class Fold:
             **details,
         )
 
-    def _begin(self, block: _Text | _Thinking | _Call) -> None:
+    def _begin(self, block: _Text | _Thinking | _Call | ContentBlock) -> None:
         self._blocks.append(block)
         self._text = None
 
@@ -180,15 +200,22 @@ class Fold:
             self._begin(block)
         return block
 
-    def _build(self, block: _Text | _Thinking | _Call, truncated: bool) -> ContentBlock:
+    def _build(self, block: _Text | _Thinking | _Call | ContentBlock, truncated: bool) -> ContentBlock:
         match block:
             case _Text():
-                return TextBlock(text="".join(block.pieces))
+                marked = self.provider if block.extras else None
+                return TextBlock(text="".join(block.pieces), extras=block.extras, provider=marked)
             case _Thinking():
-                signature = "".join(block.signature) or None
-                return ThinkingBlock(text="".join(block.pieces), signature=signature, provider=self.provider)
+                return ThinkingBlock(
+                    text="".join(block.pieces),
+                    signature="".join(block.signature) or None,
+                    extras=block.extras,
+                    provider=self.provider,
+                )
             case _Call():
                 return self._build_call(block, truncated)
+            case _:
+                return block
 
     def _build_call(self, call: _Call, truncated: bool) -> ToolCallBlock:
         raw = "".join(call.pieces)

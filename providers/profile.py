@@ -6,6 +6,7 @@ from pydantic import PositiveFloat
 
 from ..messages.usage import Cost, Usage
 from ..messages.value import Value
+from .call_ids import CallIdRule
 
 
 class Price(Value):
@@ -53,6 +54,12 @@ class ModelProfile(Value):
     """Family of the provider; thinking blocks go back only to the family that made them."""
     model: str = ""
     """Default model name."""
+    tools: bool = True
+    """Whether it can call tools."""
+    images: bool = True
+    """Whether it can be shown images."""
+    call_ids: CallIdRule = CallIdRule()
+    """Ids of calls that it accepts in a history."""
     native_output_schema: bool = False
     """Whether `output_schema` of a request is honoured; else structured output goes through a tool."""
     price: Price | None = None

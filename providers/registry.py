@@ -12,8 +12,8 @@ _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
 _builtin: Mapping[str, str] = {
     "local": "runtree.providers.local.model:LocalModel",
-    "openai": "runtree.providers.openai_chat:OpenAIChat",
-    "openai-chat": "runtree.providers.openai_chat:OpenAIChat",
+    "openai": "runtree.providers.chat.model:OpenAIChat",
+    "openai-chat": "runtree.providers.chat.model:OpenAIChat",
 }
 _added: dict[str, str] = {}
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 
 from ...messages.model import ModelEvent, ModelRequest
-from ..chat_profile import LLAMA_CPP, ChatProfile
-from ..openai_chat import OpenAIChat
+from ..chat.model import OpenAIChat
+from ..chat.profile import LLAMA_CPP, ChatProfile
 from ..profile import Price
 from . import weights
 from .server import ensure_server

@@ -12,7 +12,7 @@ import pytest
 from runtree import Agent, RunCancelledError, RunHandle, Runtime
 from runtree.messages.model import ModelSettings
 from runtree.messages.transcript import AssistantMessage
-from runtree.providers.openai_chat import OpenAIChat
+from runtree.providers.chat.model import OpenAIChat
 from runtree.providers.scripted import ScriptedModel, tool_call
 from tests.kit.agents import (
     Pouring,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runtree import Agent, Runtime
-from runtree.providers.openai_chat import OpenAIChat
+from runtree.providers.chat.model import OpenAIChat
 from runtree.providers.scripted import ScriptedModel
 from tests.kit.agents import Pouring, hold, lead, leaf, user
 from tests.kit.eventually import eventually

@@ -27,7 +27,7 @@ from runtree.actors import open_runtime as open_runtime_module
 from runtree.actors.observer import Observer
 from runtree.messages.errors import AddressError
 from runtree.messages.version import VERSION, WIRE_VERSION
-from runtree.providers.openai_chat import OpenAIChat
+from runtree.providers.chat.model import OpenAIChat
 from runtree.providers.scripted import ScriptedModel
 from tests.kit import ray_state
 from tests.kit.agents import block_async, die, hold, lead, leaf, silent, user

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from runtree.messages.model import Completed, Failed, ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta
 from runtree.messages.transcript import AssistantMessage
-from runtree.providers.chat_decoder import ChatDecoder
-from runtree.providers.chat_profile import GENERIC
+from runtree.providers.chat.profile import GENERIC
+from runtree.providers.chat.stream import ChatStream
+from runtree.providers.decoder import AnswerDecoder
 from runtree.providers.fold import Fold
 
 from .answers import CASES, Case, call, chunk, stream
 
 
 def decode(reads: Iterable[bytes], *, think_tags: bool = False) -> list[ModelEvent]:
-    decoder = ChatDecoder(GENERIC.model_copy(update={"think_tags": think_tags}), "asked-for")
+    decoder = AnswerDecoder(ChatStream(GENERIC.model_copy(update={"think_tags": think_tags}), "asked-for"))
     events: list[ModelEvent] = []
     for read in reads:
         events += decoder.feed(read)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pydantic_core
 
-from ..messages.content import ContentBlock, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from ..messages.model import ModelRequest
-from ..messages.transcript import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
-from .chat_profile import ChatProfile
+from ...messages.content import ContentBlock, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from ...messages.model import ModelRequest
+from ...messages.transcript import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
+from .profile import ChatProfile
 
 _NO_IMAGE = "[an image, which this model can't be shown in the result of a tool]"
 

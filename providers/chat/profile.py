@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .profile import ModelProfile
+from ..profile import ModelProfile
 
 
 class ChatProfile(ModelProfile):
@@ -36,9 +36,12 @@ class ChatProfile(ModelProfile):
     """Further headers of each request; no keys."""
 
 
+OPENAI_URL = "https://api.openai.com/v1"
+"""Where OpenAI is."""
+
 OPENAI = ChatProfile(
     provider="openai",
-    base_url="https://api.openai.com/v1",
+    base_url=OPENAI_URL,
     secret_name="OPENAI_API_KEY",  # noqa: S106
     key_required=True,
     system_role="developer",

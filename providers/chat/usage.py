@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from ..messages.usage import Cost, Usage
-from .fold import UNKNOWN_USAGE
-from .shapes import as_object, is_object
+from ...messages.usage import Cost, Usage
+from ..fold import UNKNOWN_USAGE
+from ..shapes import as_object, is_object
 
 
 def read_usage(raw: Mapping[str, Any]) -> Usage:

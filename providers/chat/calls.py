@@ -9,10 +9,10 @@ from typing import Any
 
 import pydantic_core
 
-from ..messages.ids import new_call_id
-from ..messages.model import ToolCallDelta
-from .fold import parse_arguments
-from .shapes import as_object, as_objects, is_array
+from ...messages.ids import new_call_id
+from ...messages.model import ToolCallDelta
+from ..fold import parse_arguments
+from ..shapes import as_object, as_objects, is_array
 
 
 class _Call:

@@ -5,17 +5,17 @@ from typing import Any, cast
 
 import pydantic_core
 
-from ..messages.failure import Failure
-from ..messages.model import Completed, Failed, ModelEvent, ReasoningDelta, Started, TextDelta, UsageDelta
-from ..messages.transcript import FinishReason
-from ..messages.usage import Cost
-from .chat_calls import CallAssembler
-from .chat_profile import ChatProfile
-from .chat_think import ThinkSplitter
-from .chat_usage import read_cost, read_usage
-from .failures import clean, from_frame
-from .fold import UNKNOWN_USAGE, Fold
-from .shapes import as_object, as_objects, is_array
+from ...messages.failure import Failure
+from ...messages.model import Completed, Failed, ModelEvent, ReasoningDelta, Started, TextDelta, UsageDelta
+from ...messages.transcript import FinishReason
+from ...messages.usage import Cost
+from ..failures import clean, from_frame
+from ..fold import UNKNOWN_USAGE, Fold
+from ..shapes import as_object, as_objects, is_array
+from .calls import CallAssembler
+from .profile import ChatProfile
+from .think import ThinkSplitter
+from .usage import read_cost, read_usage
 
 _FINISHES: dict[str, FinishReason] = {
     "content_filter": "content_filter",
@@ -56,6 +56,7 @@ class ChatStream:
         self._fields = profile.reasoning_fields
         self._secret = secret
         self._started = False
+        self._whole = False
         self._thinking = False
         self._block = -1
         self._finish: str | None = None
@@ -104,15 +105,17 @@ class ChatStream:
             self._take_side_channel(chunk["x_groq"], events)
         return events
 
-    def finish(self, *, whole: bool = False) -> list[ModelEvent]:
-        """Take the end of the answer and return what is left to tell, the terminal event last.
+    def feed_body(self, body: bytes) -> list[ModelEvent]:
+        """Take a JSON body, which is a whole answer or a whole error."""
+        events = self.feed(body)
+        self._whole = True
+        return events
 
-        Args:
-            whole: Whether the answer is known to be whole, as a JSON body is.
-        """
+    def finish(self) -> list[ModelEvent]:
+        """Take the end of the answer and return what is left to tell, the terminal event last."""
         if self.closed:
             return []
-        if not self._started or not (self._finish or self.done or whole):
+        if not self._started or not (self._finish or self.done or self._whole):
             return [self.fail(_protocol("the stream ended before the answer was finished"))]
         events: list[ModelEvent] = []
         if self._think:

@@ -1,0 +1,1 @@
+"""The chat completions protocol: OpenAI's, and that of every server that speaks it."""

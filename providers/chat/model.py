@@ -1,0 +1,86 @@
+"""Models behind the chat completions protocol: OpenAI's, and every server that speaks it."""
+
+from collections.abc import AsyncGenerator
+
+from ...messages.model import ModelEvent, ModelRequest
+from ..decoder import AnswerDecoder
+from ..endpoint import IDLE_TIMEOUT, Endpoint, address
+from ..http import CONNECT_TIMEOUT, converse
+from .profile import GENERIC, OPENAI, OPENAI_URL, ChatProfile
+from .request import build_body
+from .stream import ChatStream
+
+
+class OpenAIChat:
+    """A model behind the chat completions protocol.
+
+    Args:
+        model: Name of the model, as the server knows it.
+        base_url: Address up to and without `/chat/completions`. By default the profile's, then `OPENAI_BASE_URL`, then OpenAI's own.
+        api_key: The key. By default the one of the profile's `secret_name`, given to the Runtime or in the environment.
+        profile: Facts of the server. By default OpenAI's at its own address and the tolerant `GENERIC` at any other.
+        timeout: Seconds for a call whose request does not say.
+        idle_timeout: Seconds without a byte for a call whose request does not say.
+        connect_timeout: Seconds until the connection has to stand.
+
+    Raises:
+        ConfigurationError: The address or the key can't be used.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        profile: ChatProfile | None = None,
+        timeout: float | None = None,
+        idle_timeout: float | None = IDLE_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
+        base_url = address(base_url or (profile.base_url if profile else None), "OPENAI_BASE_URL", OPENAI_URL)
+        if profile is None:
+            profile = OPENAI if base_url.rstrip("/") == OPENAI_URL else GENERIC
+        self._model = model
+        self._profile = profile.model_copy(update={"model": model})
+        self._endpoint = Endpoint(
+            f"OpenAIChat({model!r})",
+            base_url,
+            "/chat/completions",
+            api_key=api_key,
+            secret_name=profile.secret_name,
+            key_required=profile.key_required,
+            timeout=timeout,
+            idle_timeout=idle_timeout,
+            connect_timeout=connect_timeout,
+            silence=profile.silence,
+        )
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._model!r}, base_url={self._endpoint.base_url!r})"
+
+    @property
+    def profile(self) -> ChatProfile:
+        """Facts of the server and the model."""
+        return self._profile
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """Names of the keys to send along."""
+        return self._endpoint.secret_names
+
+    @property
+    def key_required(self) -> bool:
+        """Whether a call without a key can't work; many local servers ask for none."""
+        return self._endpoint.key_required
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send the request and yield what comes back.
+
+        Raises:
+            MissingSecretError: There is no key, and the server needs one.
+        """
+        body = build_body(request, self._model, self._profile)
+        exchange = self._endpoint.exchange(request, body, self._profile.headers)
+        machine = ChatStream(self._profile, request.model or self._model, secret=exchange.secret)
+        return converse(exchange, AnswerDecoder(machine))
