@@ -5,8 +5,6 @@ U+0085, and because many events arrive in one read: splitting the read at once c
 Bytes are split at LF, CRLF and CR only, and are decoded by whoever reads the payload, so that a character cut over two reads is whole again.
 """
 
-from typing import NamedTuple
-
 from ..messages.errors import ProviderProtocolError
 from ..messages.failure import Failure
 
@@ -16,13 +14,8 @@ MAX_EVENT_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
-class SseEvent(NamedTuple):
-    """One event."""
-
-    data: bytes
-    """The payload; several `data` lines are joined by LF."""
-    event: str | None = None
-    """The value of the `event` line, if there was one."""
+SseEvent = tuple[bytes, str | None]
+"""One event: the payload, of which several `data` lines are joined by LF, and the value of the `event` line, if there was one."""
 
 
 class SseParser:
@@ -40,6 +33,7 @@ class SseParser:
         self._event: str | None = None
         self._after_cr = False
         self._first_line = True
+        self._idle = True
 
     def feed(self, read: bytes) -> list[SseEvent]:
         """Return the events that are complete with this read.
@@ -49,6 +43,8 @@ class SseParser:
         """
         if self._after_cr or b"\r" in read:
             read = self._with_lf(read)
+        if self._idle and read.endswith(b"\n\n"):
+            return self._take_whole(read[:-2])
         if b"\n" not in read:
             self._keep(read)
             return []
@@ -60,14 +56,15 @@ class SseParser:
             *lines, last = read.split(b"\n")
             events = self._take(lines)
         else:
-            *blocks, last = read.split(b"\n\n")
-            events = self._take_blocks(blocks)
+            whole, blank, last = read.rpartition(b"\n\n")
+            events = self._take_whole(whole) if blank else []
             if b"\n" in last:
                 *lines, last = last.split(b"\n")
                 events += self._take(lines)
         self._first_line = False
         if last:
             self._keep(last)
+        self._idle = not (last or self._data or self._event)
         return events
 
     def close(self) -> list[SseEvent]:
@@ -76,14 +73,39 @@ class SseParser:
         self._tail = []
         return self._take(lines)
 
-    def _take_blocks(self, blocks: list[bytes]) -> list[SseEvent]:
-        """Take whole events. Nearly all are a single line of data, which needs no look at lines."""
+    def _take_whole(self, whole: bytes) -> list[SseEvent]:
+        """Take events that are complete but for the last blank line.
+
+        Nearly always all of them are of one form: a line of data, or the same after the line of its name. These need no look at lines.
+        """
+        if len(whole) <= self._max:
+            if whole.startswith(b"data: "):
+                self._first_line = False
+                if b"\n" not in whole:
+                    return [(whole[6:], None)]
+                return self._take_data(whole[6:].split(b"\n\ndata: "))
+            if whole.startswith(b"event: "):
+                self._first_line = False
+                return self._take_named(whole[7:].split(b"\n\nevent: "))
+        return self._take([*whole.split(b"\n"), b""])
+
+    def _take_data(self, blocks: list[bytes]) -> list[SseEvent]:
         events: list[SseEvent] = []
         for block in blocks:
-            if block[:6] == b"data: " and b"\n" not in block and len(block) <= self._max:
-                events.append(SseEvent(block[6:]))
+            if b"\n" in block:
+                events += self._take([*(b"data: " + block).split(b"\n"), b""])
             else:
-                events += self._take([*block.split(b"\n"), b""])
+                events.append((block, None))
+        return events
+
+    def _take_named(self, blocks: list[bytes]) -> list[SseEvent]:
+        events: list[SseEvent] = []
+        for block in blocks:
+            name, _, payload = block.partition(b"\ndata: ")
+            if not payload or b"\n" in payload or b"\n" in name:
+                events += self._take([*(b"event: " + block).split(b"\n"), b""])
+            else:
+                events.append((payload, name.strip().decode("utf-8", "replace") or None))
         return events
 
     def _take(self, lines: list[bytes]) -> list[SseEvent]:
@@ -95,7 +117,7 @@ class SseParser:
         for line in lines:
             if not line:
                 if data:
-                    events.append(SseEvent(data[0] if len(data) == 1 else b"\n".join(data), self._event))
+                    events.append((data[0] if len(data) == 1 else b"\n".join(data), self._event))
                     data.clear()
                     self._data_bytes = 0
                 self._event = None
@@ -113,12 +135,14 @@ class SseParser:
     def _with_lf(self, read: bytes) -> bytes:
         if self._after_cr and read[:1] == b"\n":
             read = read[1:]
+            self._after_cr = False
         if read:
             self._after_cr = read[-1:] == b"\r"
         return read.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _keep(self, part: bytes) -> None:
         if part:
+            self._idle = False
             self._tail.append(part)
             self._tail_bytes += len(part)
             self._check_size()

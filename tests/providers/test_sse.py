@@ -62,3 +62,20 @@ def test_p02_an_event_has_a_size_cap(stream: bytes, size: int) -> None:
 
 def test_the_cap_is_for_one_event() -> None:
     assert len(parse(b"data: " + b"x" * 900 + b"\n\n", b"data: " + b"x" * 900 + b"\n\n")) == 2
+
+
+def test_p02_a_line_end_cut_in_two_takes_nothing_from_the_next_line() -> None:
+    assert parse(b"data: a\r", b"\n", b"\ndata: b\n\n") == [(b"a", None), (b"b", None)]
+
+
+def test_p02_a_byte_order_mark_counts_only_at_the_start() -> None:
+    assert parse(b"data: a\n\n\xef\xbb\xbfdata: b\n\ndata: c\n\n") == [(b"a", None), (b"c", None)]
+
+
+@pytest.mark.parametrize(
+    "other", [b": note\n\n", b"event: e\ndata: x\n\n", b"data: x\ndata: y\n\n", b"data:x\n\n", b"\n"]
+)
+@pytest.mark.parametrize("usual", [b"data: a\n\n", b"event: e\ndata: a\n\n"])
+def test_p02_unusual_events_among_usual_ones(usual: bytes, other: bytes) -> None:
+    stream = usual * 2 + other + usual + other * 2 + usual * 2
+    assert parse(stream) == parse(*(stream[at : at + 1] for at in range(len(stream))))
