@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, JsonValue, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt
 
 from .failure import Failure
 from .transcript import AssistantMessage, FinishReason, Message
@@ -84,6 +84,8 @@ class ModelRequest(Value):
     """Seconds for the whole call."""
     idle_timeout: PositiveFloat | None = None
     """Seconds without a byte before the call counts as stalled."""
+    thinking_from: NonNegativeInt = 0
+    """Index of the first message whose thinking is sent back; the provider refused that of the messages before."""
     run_id: str | None = None
     """The run that asks, for logs and rate limits; never sent."""
 

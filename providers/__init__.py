@@ -9,36 +9,48 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .chat.model import OpenAIChat as OpenAIChat
     from .chat.profile import ChatProfile as ChatProfile
+    from .fallback import FallbackModel as FallbackModel
     from .profile import ModelProfile as ModelProfile
+    from .pricing import set_price as set_price
     from .profile import Price as Price
     from .protocol import Model as Model
     from .protocol import NeedsSecrets as NeedsSecrets
     from .registry import register_model as register_model
+    from .retry import RetryPolicy as RetryPolicy
+    from .unfold import unfold as unfold
     from .registry import resolve as resolve
     from .scripted import ScriptedModel as ScriptedModel
 
 _HOMES = {
     "ChatProfile": "chat.profile",
+    "FallbackModel": "fallback",
     "Model": "protocol",
     "ModelProfile": "profile",
     "NeedsSecrets": "protocol",
     "OpenAIChat": "chat.model",
     "Price": "profile",
+    "RetryPolicy": "retry",
     "ScriptedModel": "scripted",
+    "unfold": "unfold",
     "register_model": "registry",
     "resolve": "registry",
+    "set_price": "pricing",
 }
 
 __all__ = [
     "ChatProfile",
+    "FallbackModel",
     "Model",
     "ModelProfile",
     "NeedsSecrets",
     "OpenAIChat",
     "Price",
+    "RetryPolicy",
     "ScriptedModel",
     "register_model",
     "resolve",
+    "set_price",
+    "unfold",
 ]
 
 

@@ -142,7 +142,7 @@ class ScriptedModel:
             return
         body = turn(request) if callable(turn) else turn
         parts, complete = _parts_of(body)
-        fold = Fold(self._profile.provider, request.model or self._model)
+        fold = Fold(self._profile.provider, request.model or self._profile.model or self._model)
         started = False
         for part in parts:
             if isinstance(part, Delay):

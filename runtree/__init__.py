@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .actors.agent.cancel_flag import CancelFlag
     from .actors.agent.context import RunContext, ToolContext
     from .actors.agent.middleware import Middleware
+    from .actors.agent.retry import Retry
     from .actors.agent.tool import Tool, tool
     from .actors.handle import RunHandle
     from .actors.runtime import Runtime
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .messages.result import CancelReport, RunInfo, RunResult
     from .messages.version import VERSION as __version__
     from .providers.registry import register_model
+    from .providers.retry import RetryPolicy
 
 __all__ = [
     "AddressError",
@@ -58,6 +60,8 @@ __all__ = [
     "MissingSecretError",
     "NotPicklableError",
     "ProviderError",
+    "Retry",
+    "RetryPolicy",
     "RunCancelledError",
     "RunContext",
     "RunError",
@@ -88,6 +92,8 @@ _HOMES: Final = {
     "CancelReport": "messages.result",
     "Limits": "messages.limits",
     "Middleware": "actors.agent.middleware",
+    "Retry": "actors.agent.retry",
+    "RetryPolicy": "providers.retry",
     "RunContext": "actors.agent.context",
     "RunHandle": "actors.handle",
     "RunInfo": "messages.result",

@@ -7,6 +7,7 @@ from .context import RunContext, ToolContext
 from .loop import AgentRun
 from .middleware import Middleware
 from .output import parse_output
+from .retry import Retry
 from .tool import Tool, tool
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "AgentSet",
     "CancelFlag",
     "Middleware",
+    "Retry",
     "RunContext",
     "Tool",
     "ToolContext",

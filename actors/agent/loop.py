@@ -13,7 +13,6 @@ from ...messages.errors import LimitExceededError, ProviderError, RunError, Runt
 from ...messages.failure import Failure
 from ...messages.items import (
     AssistantMessageItem,
-    AttemptDiscarded,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -25,6 +24,7 @@ from ...messages.model import ModelRequest, ModelResponse, ModelSettings
 from ...messages.result import RunResult, RunStatus
 from ...messages.transcript import AssistantMessage, Message, ToolMessage, UserMessage
 from ...messages.usage import Totals
+from ...providers.fallback import chain_of
 from ...providers.protocol import Model
 from ...providers.registry import resolve
 from .agent import Agent
@@ -125,8 +125,10 @@ class AgentRun:
 
     def _result(self, status: RunStatus, output: Any = None, failure: Failure | None = None) -> RunResult:
         run_id = self._state.context.run_id
-        messages = tuple(self._state.messages)
-        return RunResult(run_id=run_id, status=status, output=output, messages=messages, error=failure)
+        messages, calls = tuple(self._state.messages), self._state.accounts.model_calls
+        return RunResult(
+            run_id=run_id, status=status, output=output, messages=messages, model_calls=calls, error=failure
+        )
 
     def _start_deadline(self, deadline: float | None) -> asyncio.TimerHandle | None:
         if deadline is None:
@@ -165,23 +167,15 @@ class AgentRun:
 
     async def _ask(self, model: Model, toolbox: Toolbox) -> ModelResponse:
         request = self._request(toolbox)
-        turn = Turn(self._state, model)
+        turn = Turn(self._state, chain_of(model))
         response = await turn.ask(request)
         limit = request.settings.max_output_tokens
         if limit is None or not _cut_before_text(response):
             return response
         # All of the answer went into reasoning: once more with more room, for this call only.
-        if self._state.host.next_seq > turn.first_seq:
-            self._state.emit(
-                AttemptDiscarded,
-                scope="model_call",
-                discarded_attempt=1,
-                first_seq=turn.first_seq,
-                last_seq=self._state.host.next_seq - 1,
-                reason="the output limit was reached before any text",
-            )
+        turn.discard("the output limit was reached before any text")
         settings = request.settings.model_copy(update={"max_output_tokens": 2 * limit})
-        return await Turn(self._state, model).ask(request.model_copy(update={"settings": settings}))
+        return await turn.ask(request.model_copy(update={"settings": settings}))
 
     def _request(self, toolbox: Toolbox) -> ModelRequest:
         agent, limits = self._state.agent, self._state.host.limits

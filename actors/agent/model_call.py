@@ -1,7 +1,6 @@
 """The innermost layer of a model call: bounds, accounts, and the promise of exactly one terminal event."""
 
-import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import anyio
@@ -18,21 +17,20 @@ from ...messages.model import (
     ToolCallDelta,
     UsageDelta,
 )
-from ...messages.usage import Usage
+from ...messages.usage import NO_USAGE, Usage
 from ...providers.protocol import Model
 from .accounts import price, usage_of_broken_call
 from .state import RunState, failure_of
+from .time_limit import OutOfTimeError, within
 
 
 class ModelCalls:
-    """The requests that one turn sends: one, unless a hook repeats it. Each is charged, bounded and counted by itself."""
+    """The requests that one turn sends to one model: one, unless a layer repeats it. Each is charged, bounded and counted by itself."""
 
-    def __init__(self, state: RunState, model: Model, scope: anyio.CancelScope) -> None:
+    def __init__(self, state: RunState, model: Model) -> None:
         self._state = state
         self._model = model
-        self._scope = scope
         self._streams: list[Any] = []
-        self.timeout = 0.0
 
     def events(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Send the request; the last event is `Completed` or `Failed`."""
@@ -45,19 +43,17 @@ class ModelCalls:
         for stream in self._streams:
             await close(stream)
 
-    async def _events(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         refusal = await self._refusal()
         if refusal is not None:
-            yield Failed(error=refusal)
+            yield Failed(error=refusal, usage=NO_USAGE)
             return
-        if request.timeout is not None:
-            self.timeout = request.timeout
-            self._scope.deadline = anyio.current_time() + _stretched(request.timeout)
         call = _Call(self._state, self._model, request)
         stream: AsyncIterator[ModelEvent] | None = None
         try:
             stream = self._model.stream(request)
-            async for event in stream:
+            bounded = stream if request.timeout is None else within(stream, _stretched(request.timeout))
+            async for event in bounded:
                 # By exact type: a miss of isinstance costs a microsecond with pydantic classes, and this runs for every token.
                 if type(event) is TextDelta or type(event) is ReasoningDelta:
                     call.received += len(event.text)
@@ -71,12 +67,13 @@ class ModelCalls:
                 yield event
             else:
                 call.end = Failed(error=broken_off())
+        except OutOfTimeError:
+            call.end = Failed(error=_too_slow(request))
         except Exception as error:  # noqa: BLE001  # a model may be anybody's code; its error ends the call, not the process
             failure = failure_of(error)
             own = isinstance(error, RuntreeError)
             call.end = Failed(error=failure if own else failure.model_copy(update={"code": "provider"}))
         finally:
-            self._scope.deadline = math.inf
             await close(stream)
             call.settle()
         yield call.end
@@ -133,6 +130,11 @@ async def close(stream: Any) -> None:
             await aclose()
         except Exception:  # noqa: BLE001  # how a stream ends is told by its terminal event
             return
+
+
+def _too_slow(request: ModelRequest) -> Failure:
+    text = f"the model call took longer than {request.timeout:g} seconds (model_call_timeout)"
+    return Failure(code="timeout", message=text, retryable=True, limit="model_call_timeout")
 
 
 def _stretched(timeout: float) -> float:

@@ -10,6 +10,7 @@ from ...messages.errors import RunError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.items import Custom, Item
 from ...messages.transcript import Message
+from ...providers.protocol import Model
 from ...providers.secrets import redact
 from .accounts import Accounts
 from .agent import Agent
@@ -17,6 +18,8 @@ from .cancel_flag import CancelFlag
 from .context import RunContext
 from .middleware import Hooks
 from .ports import RunHost
+from .repair import ThinkingRepair
+from .retry import Retry
 from .tool_output import describe
 
 if TYPE_CHECKING:
@@ -67,13 +70,19 @@ class RunState:
             emit_custom=lambda name, data: self.emit(Custom, name=name, data=data),
             tags=tags,
         )
-        self.hooks = Hooks(agent.middleware, self.context)
+        own_retry = any(isinstance(layer, Retry) for layer in agent.middleware)
+        self.hooks = Hooks(agent.middleware if own_retry else (*agent.middleware, Retry()), self.context)
+        self._repairs: dict[tuple[str, str], ThinkingRepair] = {}
         self.accounts = Accounts()
         self.messages: list[Message] = []
         self.threads: set[object] = set()
         self.stop: Stop | None = None
         self.scope = anyio.CancelScope()
         self.closed = False
+
+    def repair_of(self, model: Model) -> ThinkingRepair:
+        """Return what is remembered of a model that refuses thinking of this run's history."""
+        return self._repairs.setdefault((model.profile.provider, model.profile.model), ThinkingRepair())
 
     def end(self, stop: Stop) -> None:
         """Make the run end; the first reason stays."""

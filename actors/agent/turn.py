@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-import anyio
-
 from ...messages.content import TextBlock
-from ...messages.errors import ProviderError, ProviderProtocolError, ProviderTimeoutError
+from ...messages.errors import ProviderError, ProviderProtocolError
 from ...messages.failure import Failure
-from ...messages.items import ToolCallCompleted, ToolCallStarted
+from ...messages.items import AttemptDiscarded, ToolCallCompleted, ToolCallStarted
 from ...messages.model import (
     Completed,
+    Discarded,
     Failed,
     ModelEvent,
     ModelRequest,
@@ -19,23 +18,38 @@ from ...messages.model import (
     ToolCallDelta,
 )
 from ...messages.transcript import AssistantMessage, ToolOutcome
+from ...providers.fallback import Candidate, fall_back
 from ...providers.protocol import Model
+from ...providers.retry import Ask
+from ...providers.unfold import unfold
+from .middleware import DeltaEvent
 from .model_call import ModelCalls, broken_off, close
 from .state import RunState
 
 
 class Turn:
-    """Asks once and remembers what came, for the case that no answer does."""
+    """Asks until there is an answer or a final failure, and remembers what came of it, for the case that no answer does.
 
-    def __init__(self, state: RunState, model: Model) -> None:
+    Args:
+        state: The run.
+        models: The model, or several of which each is asked where the ones before it can't answer.
+    """
+
+    def __init__(self, state: RunState, models: Sequence[Model]) -> None:
         self._state = state
-        self._model = model
+        self._models = models
+        self._calls: list[ModelCalls] = []
+        self._tries = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._tries += 1
         self._texts: list[str] = []
         self._partial: AssistantMessage | None = None
         self._open: dict[str, str] = {}
         self._with_arguments: set[str] = set()
-        self.first_seq = state.host.next_seq
-        """Number of the first item of the answer."""
+        self._told: set[type] = set()
+        self._first_seq = self._state.host.next_seq
 
     async def ask(self, request: ModelRequest) -> ModelResponse:
         """Send the request through the hooks and return the answer; its calls have been started in the stream.
@@ -58,46 +72,92 @@ class Turn:
             raise
         return response
 
+    def discard(self, reason: str, delay: float | None = None) -> None:
+        """Tell readers that what was said so far does not count, and begin anew.
+
+        Args:
+            reason: Why.
+            delay: Seconds until it is said again.
+        """
+        self._close(list(self._open), "truncated", f"The model's answer is discarded: {reason}")
+        self._state.emit(
+            AttemptDiscarded,
+            scope="model_call",
+            discarded_attempt=self._tries,
+            first_seq=self._first_seq,
+            last_seq=self._state.host.next_seq - 1,
+            reason=reason,
+            delay=delay,
+        )
+        self._begin()
+
     async def _stream(self, request: ModelRequest) -> ModelResponse:
-        scope = anyio.CancelScope()
-        calls = ModelCalls(self._state, self._model, scope)
-        with scope:
-            stream = self._state.hooks.model(calls.events)(request)
-            try:
-                return await self._read(stream)
-            finally:
-                await close(stream)
+        candidates = [Candidate(model.profile, self._way_to(model)) for model in self._models]
+        # A chain of one needs no layer of its own.
+        stream = candidates[0].ask(request) if len(candidates) == 1 else fall_back(candidates, request)
+        try:
+            return await self._read(stream)
+        finally:
+            await close(stream)
+            for calls in self._calls:
                 await calls.close()
-        text = f"the model call took longer than {calls.timeout:g} seconds (model_call_timeout)"
-        raise ProviderTimeoutError(Failure(code="timeout", message=text, retryable=True))
+
+    def _way_to(self, model: Model) -> Ask:
+        """Return the layers around a model: the hooks, the last of them the retries, the repair, and the requests themselves."""
+        calls = ModelCalls(self._state, model)
+        self._calls.append(calls)
+        repair = self._state.repair_of(model)
+        return self._state.hooks.model(lambda request: repair.events(calls.events, request))
 
     async def _read(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
         # This loop runs once for every token: no task switch, no item object, no hook unless there is one.
-        state = self._state
-        emit_delta, ready = state.host.emit_delta, state.host.ready
-        hooks = state.hooks if state.hooks.sees_deltas else None
+        emit_delta, ready = self._state.host.emit_delta, self._state.host.ready
+        told, hooks = self._told, self._state.hooks.sees_deltas
         async for event in stream:
-            if hooks is not None and isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
-                seen = await hooks.delta(event)
-                if seen is None:
-                    continue
-                event = seen
-            if type(event) is TextDelta:
+            kind = type(event)
+            if hooks and kind in _DELTAS:
+                told.add(kind)
+                await self._tell_through_hooks(event)  # type: ignore[arg-type]
+            elif type(event) is TextDelta:
+                told.add(kind)
                 emit_delta("model_delta", text=event.text)
                 self._texts.append(event.text)
             elif type(event) is ReasoningDelta:
+                told.add(kind)
                 emit_delta("model_delta", reasoning=event.text)
             elif type(event) is ToolCallDelta:
                 self._fragment(event)
             elif type(event) is Completed:
+                await self._tell_late(event.response)
                 return event.response
             elif type(event) is Failed:
                 self._partial = event.partial
                 raise ProviderError(event.error)
+            elif type(event) is Discarded:
+                self.discard(_reason(event), event.delay)
+                told = self._told
             else:
                 continue
             await ready()
         raise ProviderProtocolError(broken_off())
+
+    async def _tell_late(self, response: ModelResponse) -> None:
+        """Tell what the answer says and no delta told: an answer from a cache, or of a model that does not stream, has only its end."""
+        told = frozenset(self._told)
+        for event in unfold(response):
+            if type(event) in (TextDelta, ReasoningDelta) and type(event) not in told:
+                await self._tell_through_hooks(event)  # type: ignore[arg-type]
+                await self._state.host.ready()
+
+    async def _tell_through_hooks(self, event: DeltaEvent) -> None:
+        seen = await self._state.hooks.delta(event)
+        if type(seen) is TextDelta:
+            self._state.host.emit_delta("model_delta", text=seen.text)
+            self._texts.append(seen.text)
+        elif type(seen) is ReasoningDelta:
+            self._state.host.emit_delta("model_delta", reasoning=seen.text)
+        elif type(seen) is ToolCallDelta:
+            self._fragment(seen)
 
     def _fragment(self, event: ToolCallDelta) -> None:
         if event.call_id not in self._open:
@@ -133,7 +193,7 @@ class Turn:
         message = self._partial
         if message is None:
             text = "".join(self._texts)
-            profile = self._model.profile
+            profile = self._models[0].profile
             message = AssistantMessage(
                 content=(TextBlock(text=text),) if text else (),
                 model=profile.model or None,
@@ -149,3 +209,11 @@ class Turn:
         for call_id in call_ids:
             name = self._open.pop(call_id)
             self._state.emit(ToolCallCompleted, call_id=call_id, tool_name=name, outcome=outcome, message=why)
+
+
+_DELTAS = frozenset({TextDelta, ReasoningDelta, ToolCallDelta})
+
+
+def _reason(event: Discarded) -> str:
+    reason = f"{event.error.code}: {event.error.message}"
+    return f"{reason}. Next: {event.model}" if event.model else reason

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtree.actors.agent import Agent, ToolContext, tool
+from runtree.actors.agent import Agent, Retry, ToolContext, tool
 from runtree.messages.content import TextBlock, ThinkingBlock, ToolCallBlock
 from runtree.messages.failure import Failure
 from runtree.messages.limits import Limits
@@ -29,6 +29,7 @@ from runtree.messages.result import RunResult
 from runtree.messages.transcript import AssistantMessage, FinishReason, ToolMessage, UserMessage
 from runtree.messages.usage import Cost, Usage
 from runtree.providers.profile import ModelProfile, Price
+from runtree.providers.retry import NO_RETRIES
 from runtree.providers.scripted import Hang, ScriptedModel, Turn, reasoning, tool_call
 from tests.kit.host import MemoryTree
 
@@ -240,7 +241,7 @@ BROKEN: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize("name, turn, code", BROKEN, ids=[each[0] for each in BROKEN])
 async def test_broken_answers_fail_the_run(name: str, turn: Any, code: str) -> None:
     """L3, L07: no terminal event is a failure; what was said is kept, half-received calls are closed and not run."""
-    tree = MemoryTree(Agent("lead", ScriptedModel([turn]), tools=[add]))
+    tree = MemoryTree(Agent("lead", ScriptedModel([turn]), tools=[add], middleware=[Retry(NO_RETRIES)]))
     result = await tree.execute()
     assert result.error is not None
     assert (result.status, result.error.code) == ("failed", code)
@@ -314,7 +315,8 @@ async def test_calls_are_started_at_the_first_fragment() -> None:
 
 
 async def test_model_call_timeout() -> None:
-    tree = MemoryTree(Agent("lead", ScriptedModel([["some", Hang()]])), limits=Limits(model_call_timeout=0.02))
+    agent = Agent("lead", ScriptedModel([["some", Hang()]]), middleware=[Retry(NO_RETRIES)])
+    tree = MemoryTree(agent, limits=Limits(model_call_timeout=0.02))
     result = await tree.execute()
     assert result.error is not None
     assert (result.status, result.error.code, result.error.retryable) == ("failed", "timeout", True)
