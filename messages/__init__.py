@@ -91,10 +91,10 @@ from .model import (
     ToolDefinition,
     UsageDelta,
 )
-from .result import CancelReport, RunInfo, RunRecord, RunResult, RunStatus
+from .result import CancelReport, ModelCallRecord, RunInfo, RunRecord, RunResult, RunStatus
 from .schema import stream_schema
 from .transcript import AssistantMessage, FinishReason, Message, ToolMessage, ToolOutcome, ToolResult, UserMessage
-from .usage import NO_COST, NO_USAGE, Cost, Precision, Totals, Usage
+from .usage import NO_COST, NO_USAGE, Cost, Precision, PriceSource, Pricing, Totals, Usage
 from .value import OpenValue, Value
 from .version import VERSION, WIRE_VERSION
 
@@ -135,6 +135,7 @@ __all__ = [
     "LocalModelError",
     "Message",
     "MissingSecretError",
+    "ModelCallRecord",
     "ModelDelta",
     "ModelEvent",
     "ModelRequest",
@@ -145,6 +146,8 @@ __all__ = [
     "OpenValue",
     "OutputSchema",
     "Precision",
+    "PriceSource",
+    "Pricing",
     "ProviderDataBlock",
     "ProviderError",
     "ProviderProtocolError",

@@ -2,10 +2,10 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
-from .failure import Failure
-from .transcript import Message
+from .failure import Failure, FailureCode
+from .transcript import FinishReason, Message
 from .usage import NO_COST, NO_USAGE, Cost, Usage
 from .value import Value
 
@@ -42,6 +42,31 @@ class RunRecord(Value):
     """Why it did not complete."""
 
 
+class ModelCallRecord(Value):
+    """One line of a run's own ledger: one try of a model call, answered or not, and what it cost."""
+
+    model: str
+    """Name of the model: the one that answered where that is known, else the one that was asked."""
+    provider: str
+    """Family of its provider."""
+    usage: Usage = NO_USAGE
+    """What it consumed, with one model call in it; nothing for a cached answer."""
+    cost: Cost = NO_COST
+    """What it cost, with where the price comes from."""
+    finish_reason: FinishReason | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Why the answer ended; `None` without one."""
+    failure: FailureCode | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Why there is no answer."""
+    attempt: PositiveInt = 1
+    """Number of the try of the same call."""
+    cached: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether the answer was kept from an earlier call: nothing was sent and nothing is charged."""
+    started: float = 0.0
+    """Seconds since the epoch."""
+    duration: float = 0.0
+    """Seconds."""
+
+
 class RunResult(Value):
     """The end of a run. Plain names are the run's own, `total_` includes all below it."""
 
@@ -61,6 +86,11 @@ class RunResult(Value):
     """The run's and all below it."""
     total_cost: Cost = NO_COST
     """The run's and all below it."""
+    model_calls: tuple[ModelCallRecord, ...] = ()
+    """The run's own model calls in the order of their ends, every try; they sum up to `usage` and `cost`.
+
+    Empty for a run whose process was lost: its sums come from the supervisor.
+    """
     error: Failure | None = None
     """Why it failed or was cancelled."""
     forced: bool = False

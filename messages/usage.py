@@ -1,9 +1,10 @@
 """What a call consumed: tokens in one normal form, and money; each exact, estimated or unknown."""
 
+from datetime import date
 from decimal import Decimal
 from typing import Literal
 
-from pydantic import NonNegativeInt
+from pydantic import Field, NonNegativeInt
 
 from .value import Value
 
@@ -16,6 +17,10 @@ Precision = Literal["exact", "estimated", "unknown"]
 def worst(first: Precision, second: Precision) -> Precision:
     """Return the less trustworthy of two precisions."""
     return first if _PRECISIONS.index(first) >= _PRECISIONS.index(second) else second
+
+
+def _absent(value: object) -> bool:
+    return value is None
 
 
 def _add(first: int | None, second: int | None) -> int | None:
@@ -40,6 +45,8 @@ class Usage(Value):
     """Part of the input that was read from the provider's cache."""
     cache_write_tokens: NonNegativeInt | None = None
     """Part of the input that was written to the provider's cache."""
+    cache_write_1h_tokens: NonNegativeInt | None = Field(default=None, exclude_if=_absent)
+    """Part of the cache writes that is kept for an hour, where the provider tells and charges it apart."""
     reasoning_tokens: NonNegativeInt | None = None
     """Part of the output that was reasoning."""
     model_calls: NonNegativeInt = 0
@@ -56,6 +63,7 @@ class Usage(Value):
             output_tokens=_add(self.output_tokens, other.output_tokens),
             cache_read_tokens=_add(self.cache_read_tokens, other.cache_read_tokens),
             cache_write_tokens=_add(self.cache_write_tokens, other.cache_write_tokens),
+            cache_write_1h_tokens=_add(self.cache_write_1h_tokens, other.cache_write_1h_tokens),
             reasoning_tokens=_add(self.reasoning_tokens, other.reasoning_tokens),
             model_calls=self.model_calls + other.model_calls,
             tool_calls=self.tool_calls + other.tool_calls,
@@ -68,6 +76,23 @@ class Usage(Value):
         return (self.input_tokens or 0) + (self.output_tokens or 0)
 
 
+PriceSource = Literal["provider", "override", "profile", "genai-prices"]
+"""Who said what a call costs: the provider as a charge, the user, the model's profile, or the price list of that name."""
+
+
+class Pricing(Value):
+    """Where the cost of one call comes from."""
+
+    source: PriceSource
+    """Who said it."""
+    as_of: date | None = Field(default=None, exclude_if=_absent)
+    """Day from which the price holds; for an undated entry of a list, a day since which the list has it."""
+    entry: str | None = Field(default=None, exclude_if=_absent)
+    """Entry of the price list, as `PROVIDER/MODEL`."""
+    version: str | None = Field(default=None, exclude_if=_absent)
+    """Version of the price list."""
+
+
 class Cost(Value):
     """Money in USD."""
 
@@ -75,6 +100,8 @@ class Cost(Value):
     """The sum of what is known; `None` when nothing is."""
     precision: Precision = "exact"
     """`unknown` when a part has no price: the amount is then a lower bound."""
+    priced: Pricing | None = Field(default=None, exclude_if=_absent)
+    """Where the cost of one call comes from; a sum has none, its parts tell."""
 
     def __add__(self, other: "Cost") -> "Cost":
         """Return the sum; an unknown part adds nothing but marks the sum as unknown."""

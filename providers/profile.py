@@ -1,46 +1,67 @@
 """What a model can do, as data."""
 
+from datetime import date
 from decimal import Decimal
+from typing import Annotated, TypeAlias
 
-from pydantic import PositiveFloat
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from ..messages.usage import Cost, Usage
 from ..messages.value import Value
 from .call_ids import CallIdRule
 
+Money: TypeAlias = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+"""USD, never negative."""
+
+IMAGE_TOKENS = 1600
+"""Tokens an image is taken for: about the most that the large providers charge for one in their usual resolution."""
+
 
 class Price(Value):
-    """USD per million tokens."""
+    """What a model costs: USD per million tokens, but for `per_request`."""
 
-    input: Decimal
+    input: Money
     """Prompt tokens that are not in the cache."""
-    output: Decimal
+    output: Money
     """Answer tokens."""
-    cache_read: Decimal | None = None
+    cache_read: Money | None = None
     """Prompt tokens read from the cache; the input price where absent."""
-    cache_write: Decimal | None = None
+    cache_write: Money | None = None
     """Prompt tokens written to the cache; the input price where absent."""
-    reasoning: Decimal | None = None
+    cache_write_1h: Money | None = None
+    """Those of them that are kept for an hour; the price of other writes where absent."""
+    reasoning: Money | None = None
     """Reasoning tokens; the output price where absent."""
+    per_request: Money | None = None
+    """USD for each request beside its tokens."""
+    as_of: date | None = None
+    """Day from which the price holds; shown with what it is applied to."""
 
     def cost_of(self, usage: Usage) -> Cost:
-        """Return what the usage costs; unknown if input or output are.
+        """Return what the usage of one call costs; a lower bound, marked as unknown, if input or output are unknown.
 
-        A part that is reported larger than its whole counts as the whole.
+        A part that is reported larger than its whole counts as the whole. Reasoning is a part of the output and is charged once.
         """
-        if usage.input_tokens is None or usage.output_tokens is None:
+        if usage.input_tokens is None and usage.output_tokens is None:
             return Cost(precision="unknown")
-        read = min(usage.cache_read_tokens or 0, usage.input_tokens)
-        write = min(usage.cache_write_tokens or 0, usage.input_tokens - read)
-        reasoning = min(usage.reasoning_tokens or 0, usage.output_tokens)
+        complete = usage.input_tokens is not None and usage.output_tokens is not None
+        entered, left = usage.input_tokens or 0, usage.output_tokens or 0
+        read = min(usage.cache_read_tokens or 0, entered)
+        hour = usage.cache_write_1h_tokens or 0
+        written = min(max(usage.cache_write_tokens or 0, hour), entered - read)
+        hour = min(hour, written)
+        reasoning = min(usage.reasoning_tokens or 0, left)
+        write_price = _first(self.cache_write, self.input)
         amount = (
-            (usage.input_tokens - read - write) * self.input
+            (entered - read - written) * self.input
             + read * _first(self.cache_read, self.input)
-            + write * _first(self.cache_write, self.input)
-            + (usage.output_tokens - reasoning) * self.output
+            + (written - hour) * write_price
+            + hour * _first(self.cache_write_1h, write_price)
+            + (left - reasoning) * self.output
             + reasoning * _first(self.reasoning, self.output)
         )
-        return Cost(amount=amount / 1_000_000, precision=usage.precision)
+        amount = amount / 1_000_000 + (self.per_request or 0)
+        return Cost(amount=amount, precision=usage.precision if complete else "unknown")
 
 
 def _first(price: Decimal | None, fallback: Decimal) -> Decimal:
@@ -58,6 +79,8 @@ class ModelProfile(Value):
     """Whether it can call tools."""
     images: bool = True
     """Whether it can be shown images."""
+    image_tokens: PositiveInt = IMAGE_TOKENS
+    """Tokens an image is taken for in an estimate; its bytes say nothing about them."""
     call_ids: CallIdRule = CallIdRule()
     """Ids of calls that it accepts in a history."""
     native_output_schema: bool = False

@@ -1,13 +1,12 @@
 """What a run consumed, kept as a cumulative snapshot."""
 
-from collections.abc import Sequence
-from decimal import Decimal
-
 from ...messages.failure import FailureCode
 from ...messages.model import ModelRequest
-from ...messages.result import RunResult
+from ...messages.result import ModelCallRecord, RunResult
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
-from ...providers.profile import ModelProfile
+from ...providers.estimate import tokens_of, tokens_of_request
+from ...providers.pricing import price as price
+from ...providers.profile import IMAGE_TOKENS
 from .ports import Accounting
 
 _NOT_BILLED: frozenset[FailureCode] = frozenset(
@@ -21,11 +20,13 @@ _NOT_BILLED: frozenset[FailureCode] = frozenset(
         "overloaded",
         "quota",
         "rate_limit",
+        "thinking_rejected",
     }
 )
 """Failures by which the provider refused the call before it worked on it."""
 
-_BYTES_PER_TOKEN = 4
+_PRELIMINARY = 2
+"""Estimated over reported tokens from which the report can't be of the whole answer."""
 
 _NOTHING = Totals()
 
@@ -36,15 +37,29 @@ class Accounts:
     def __init__(self) -> None:
         self.usage: Usage = NO_USAGE
         self.cost: Cost = NO_COST
+        self._model_calls: list[ModelCallRecord] = []
         self._below = Totals()
         self._version = 0
         self._reported: tuple[int, Totals] | None = None
 
-    def add_model_call(self, usage: Usage, cost: Cost) -> None:
-        """Count a model call."""
-        self.usage += usage.model_copy(update={"model_calls": 1, "tool_calls": 0})
-        self.cost += cost
+    def add_model_call(self, record: ModelCallRecord | Usage, cost: Cost = NO_COST) -> None:
+        """Count one try of a model call, or a cached answer, which is free."""
+        if isinstance(record, Usage):
+            record = ModelCallRecord(model="", provider="", usage=record, cost=cost)
+        if record.cached:
+            record = record.model_copy(update={"usage": NO_USAGE, "cost": NO_COST})
+        else:
+            usage = record.usage.model_copy(update={"model_calls": 1, "tool_calls": 0})
+            record = record.model_copy(update={"usage": usage})
+        self._model_calls.append(record)
+        self.usage += record.usage
+        self.cost += record.cost
         self._version += 1
+
+    @property
+    def model_calls(self) -> tuple[ModelCallRecord, ...]:
+        """Every model call so far, in the order of their ends."""
+        return tuple(self._model_calls)
 
     def add_tool_calls(self, count: int) -> None:
         """Count executed tool calls; a negative number takes back what was refused after all."""
@@ -89,37 +104,33 @@ class Accounts:
         )
 
 
-def price(profile: ModelProfile, usage: Usage, reported: Cost | None = None) -> Cost:
-    """Return what a call costs: as the provider said, else by the price list, else unknown."""
-    if reported is not None:
-        return reported
-    if profile.price is not None:
-        return profile.price.cost_of(usage)
-    return Cost(amount=Decimal(0)) if not usage.tokens and usage.precision == "exact" else Cost(precision="unknown")
+def usage_of_broken_call(
+    request: ModelRequest,
+    received: int,
+    last: Usage | None,
+    code: FailureCode | None,
+    image_tokens: int = IMAGE_TOKENS,
+) -> Usage:
+    """Return what a call without an answer consumed: as reported, and where nothing was, estimated from what was sent and received.
 
-
-def usage_of_broken_call(request: ModelRequest, received: int, last: Usage | None, code: FailureCode | None) -> Usage:
-    """Return what a call without an answer consumed: as reported, else estimated from the bytes sent and received.
+    What the provider reported stays. Only a count of the answer gives way to a higher estimate: one that is not exact, or so far below what
+    came that it must be the preliminary count of a stream's start.
 
     Args:
         request: What was sent.
-        received: Characters that came back.
+        received: Bytes of text, reasoning and arguments that came back.
         last: Usage the provider reported on the way.
         code: How the call failed; `None` if it was stopped from here.
+        image_tokens: Tokens of one image; see `ModelProfile.image_tokens`.
     """
-    if last is not None and last.precision != "unknown":
-        if last.output_tokens or not received:
-            return last
-        return last.model_copy(update={"output_tokens": _tokens(received), "precision": "estimated"})
-    if received == 0 and code in _NOT_BILLED:
+    known = last if last is not None else Usage(precision="unknown")
+    entered, left = known.input_tokens, known.output_tokens
+    if entered is None and left is None and received == 0 and code in _NOT_BILLED:
         return NO_USAGE
-    return Usage(input_tokens=_tokens(_size(request)), output_tokens=_tokens(received), precision="estimated")
-
-
-def _size(request: ModelRequest) -> int:
-    parts: Sequence[str] = [message.to_json() for message in request.messages]
-    return sum(map(len, parts)) + len(request.instructions) + sum(len(tool.to_json()) for tool in request.tools)
-
-
-def _tokens(size: int) -> int:
-    return -(-size // _BYTES_PER_TOKEN)
+    seen = tokens_of(received)
+    if entered is not None and left is not None and known.precision == "exact" and seen <= _PRELIMINARY * left:
+        return known
+    if entered is None:
+        entered = tokens_of_request(request, image_tokens)
+    figures = {"input_tokens": entered, "output_tokens": max(left or 0, seen), "precision": "estimated"}
+    return known.model_copy(update=figures)

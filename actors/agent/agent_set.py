@@ -7,6 +7,7 @@ from typing import Any
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from ...messages.errors import AgentDefinitionError, NotPicklableError
+from ...providers.pricing import overrides, provide_overrides
 from ...providers.protocol import NeedsSecrets
 from ...providers.registry import provide_registrations, registered, resolve
 from .agent import Agent
@@ -76,7 +77,7 @@ class AgentSet:
         Raises:
             NotPicklableError: A part can't travel; the text names it.
         """
-        state = (self._agents, self._children, self.root_key, registered())
+        state = (self._agents, self._children, self.root_key, registered(), overrides())
         try:
             data = pickled(state)
         except Exception as error:
@@ -86,8 +87,9 @@ class AgentSet:
     @classmethod
     def load(cls, data: bytes) -> "AgentSet":
         """Read a set; models and hooks are fresh objects each time. Only for bytes of the same job's `dump`."""
-        agents, children, root_key, registrations = cloudpickle.load(io.BytesIO(data))
+        agents, children, root_key, registrations, prices = cloudpickle.load(io.BytesIO(data))
         provide_registrations(registrations)
+        provide_overrides(prices)
         return cls(agents, children, root_key)
 
     def _culprit(self, error: Exception) -> NotPicklableError:
