@@ -84,6 +84,8 @@ class ToolCallBlock(Value):
     kind: Literal["tool_call"] = "tool_call"
     call_id: str
     """Id of the call; the same in items, message and result."""
+    provider_call_id: str | None = Field(default=None, exclude_if=_absent)
+    """The provider's own id, where it had given the same one before in the run; it goes back to the provider in place of `call_id`."""
     tool_name: str
     """Name of the tool or sub-agent."""
     arguments_json: str = "{}"

@@ -52,8 +52,9 @@ class CallIds:
         self._turn += 1
         for call in calls:
             own = call.provider == self._provider
-            keep = self._rule.fits(call.call_id) and (own or call.call_id not in self._used)
-            self._sent[call.call_id] = sent = call.call_id if keep else self._make(call.call_id)
+            call_id = (call.provider_call_id if own else None) or call.call_id
+            keep = self._rule.fits(call_id) and (own or call_id not in self._used)
+            self._sent[call.call_id] = sent = call_id if keep else self._make(call.call_id)
             self._used.add(sent)
 
     def sent(self, call_id: str) -> str:

@@ -60,6 +60,7 @@ class AgentRun:
     ) -> None:
         self._state = RunState(agent, host, agents, key, deps, dict(tags or {}))
         self._state.messages.extend(messages)
+        self._state.call_ids.add_history(messages)
         self._value = value
         self._call_id = call_id
 

@@ -14,6 +14,7 @@ from ...providers.protocol import Model
 from ...providers.secrets import redact
 from .accounts import Accounts
 from .agent import Agent
+from .call_ids import UniqueCallIds
 from .cancel_flag import CancelFlag
 from .context import RunContext
 from .middleware import Hooks
@@ -72,6 +73,7 @@ class RunState:
         )
         own_retry = any(isinstance(layer, Retry) for layer in agent.middleware)
         self.hooks = Hooks(agent.middleware if own_retry else (*agent.middleware, Retry()), self.context)
+        self.call_ids = UniqueCallIds()
         self._repairs: dict[tuple[str, str], ThinkingRepair] = {}
         self.accounts = Accounts()
         self.messages: list[Message] = []

@@ -49,6 +49,7 @@ class Turn:
         self._open: dict[str, str] = {}
         self._with_arguments: set[str] = set()
         self._told: set[type] = set()
+        self._state.call_ids.begin_answer()
         self._first_seq = self._state.host.next_seq
 
     async def ask(self, request: ModelRequest) -> ModelResponse:
@@ -115,6 +116,8 @@ class Turn:
         told, hooks = self._told, self._state.hooks.sees_deltas
         async for event in stream:
             kind = type(event)
+            if type(event) is ToolCallDelta:
+                event = self._state.call_ids.delta(event)
             if hooks and kind in _DELTAS:
                 told.add(kind)
                 await self._tell_through_hooks(event)  # type: ignore[arg-type]
@@ -128,8 +131,9 @@ class Turn:
             elif type(event) is ToolCallDelta:
                 self._fragment(event)
             elif type(event) is Completed:
-                await self._tell_late(event.response)
-                return event.response
+                response = self._state.call_ids.response(event.response)
+                await self._tell_late(response)
+                return response
             elif type(event) is Failed:
                 self._partial = event.partial
                 raise ProviderError(event.error)
