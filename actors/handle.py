@@ -14,7 +14,6 @@ from ..messages.failure import Failure
 from ..messages.items import (
     TERMINAL_KINDS,
     Item,
-    ModelDelta,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -25,6 +24,7 @@ from ..messages.usage import Totals
 from .agent import Agent, parse_output
 from .session import Session, Taken
 from .stream.reader import FrameReader
+from .stream.text import VisibleText
 from .supervisor_client import SupervisorClient
 
 _STALL_SECONDS = 5.0
@@ -106,10 +106,14 @@ class RunHandle:
                 return items
 
     async def text_stream(self) -> AsyncIterator[str]:
-        """Yield the visible text of the root run, as it comes."""
+        """Yield the visible text of the root run, as it comes.
+
+        Text can't be taken back: where a try is discarded after some of it was shown, a line in brackets says so.
+        """
+        text = VisibleText(self.run_id)
         async for item in self:
-            if isinstance(item, ModelDelta) and item.text and item.run_id == self.run_id:
-                yield item.text
+            if piece := text.of(item):
+                yield piece
 
     async def result(self) -> RunResult:
         """Wait for the end of the run, whether or not somebody reads the stream.

@@ -11,7 +11,7 @@ from typing import Any, Self
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ..messages.errors import RuntimeClosedError
-from ..messages.items import ModelDelta, StreamItem
+from ..messages.items import StreamItem
 from ..messages.limits import Limits
 from ..messages.result import CancelReport, RunInfo, RunResult, RunStatus
 from ..messages.transcript import Message
@@ -20,6 +20,7 @@ from .agent import Agent
 from .handle import RunHandle
 from .open_runtime import EXIT_GRACE
 from .runtime import Runtime
+from .stream.text import VisibleText
 
 
 class SyncRunHandle:
@@ -48,9 +49,10 @@ class SyncRunHandle:
 
     def text_stream(self) -> Iterator[str]:
         """See `RunHandle.text_stream`."""
+        text = VisibleText(self.run_id)
         for item in self:
-            if isinstance(item, ModelDelta) and item.text and item.run_id == self.run_id:
-                yield item.text
+            if piece := text.of(item):
+                yield piece
 
     def result(self) -> RunResult:
         """See `RunHandle.result`."""

@@ -93,13 +93,19 @@ def _lines_of(item: StreamItem) -> Iterator[str]:
             reason = f": {_one_line(item.message)}" if item.message else ""
             yield f"{item.tool_name} {item.outcome} after {seconds_text(item.duration)}{reason}"
         case AttemptDiscarded():
-            yield f"what was said does not count, it is said again: {_one_line(item.reason) or item.scope}"
+            yield _again(item)
         case ItemsDropped():
             yield f"{count_text(item.count, 'item')} dropped"
         case RunCompleted() | RunFailed() | RunCancelled():
             yield _end(item)
         case _:
             pass
+
+
+def _again(item: AttemptDiscarded) -> str:
+    shown = "what was said does not count, it is said again" if item.last_seq >= item.first_seq else "trying again"
+    wait = f" in {seconds_text(item.delay)}" if item.delay else ""
+    return f"{shown}{wait}: {_one_line(item.reason) or item.scope}"
 
 
 def _end(item: RunCompleted | RunFailed | RunCancelled) -> str:

@@ -154,8 +154,10 @@ def _reduce(row: Row, item: StreamItem) -> None:
             row.agent, row.model, row.started = item.agent, item.model, item.time
         case TurnStarted():
             row.speaks = False
-        case ModelDelta(text=text) if text:
-            row.say(text)
+        case ModelDelta():
+            row.note = ""
+            if item.text:
+                row.say(item.text)
         case ToolCallStarted():
             row.open_calls[item.call_id] = item.tool_name
         case ToolProgress(message=message) if message:
@@ -165,6 +167,7 @@ def _reduce(row: Row, item: StreamItem) -> None:
             row.note = ""
         case AttemptDiscarded():
             row.text, row.speaks = "", False
+            row.note = f"trying again: {item.reason}" if item.reason else ""
         case UsageUpdated():
             row.totals = Totals(
                 usage=item.usage, cost=item.cost, total_usage=item.total_usage, total_cost=item.total_cost

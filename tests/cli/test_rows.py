@@ -92,6 +92,21 @@ def test_l7_what_was_discarded_is_not_shown(scope: str) -> None:
     assert tree.rows[ROOT].last_line == ""
 
 
+def test_l7_why_it_is_tried_again_is_shown_until_the_model_speaks() -> None:
+    teller = Teller()
+    fields = {
+        "scope": "model_call",
+        "discarded_attempt": 1,
+        "first_seq": 1,
+        "last_seq": 0,
+        "reason": "overloaded: busy",
+    }
+    tree = _tree(teller.item(RunStarted, agent="a"), teller.item(AttemptDiscarded, **fields))
+    assert tree.rows[ROOT].note == "trying again: overloaded: busy"
+    tree.apply(teller.item(ModelDelta, reasoning="hm"))
+    assert tree.rows[ROOT].note == ""
+
+
 def test_text_is_kept_within_bounds() -> None:
     teller = Teller()
     tree = _tree(teller.item(RunStarted, agent="a"), *(teller.item(ModelDelta, text="x" * 99) for _ in range(99)))

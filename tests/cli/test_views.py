@@ -60,6 +60,15 @@ async def test_plain_lines_say_what_is_missing_or_does_not_count() -> None:
             teller.item(
                 AttemptDiscarded, scope="model_call", discarded_attempt=1, first_seq=1, last_seq=1, reason="cut\noff"
             ),
+            teller.item(
+                AttemptDiscarded,
+                scope="model_call",
+                discarded_attempt=2,
+                first_seq=3,
+                last_seq=2,
+                reason="busy",
+                delay=2,
+            ),
             teller.item(ItemsDropped, count=1, first_seq=3, last_seq=3),
             UnknownItem(kind="input_requested", run_id=ROOT),
             teller.item(ModelDelta, text="no end"),
@@ -68,6 +77,7 @@ async def test_plain_lines_say_what_is_missing_or_does_not_count() -> None:
         "[a LEAD01] started",
         "[a LEAD01] | wro",
         "[a LEAD01] what was said does not count, it is said again: cut off",
+        "[a LEAD01] trying again in 2.0 s: busy",
         "[a LEAD01] 1 item dropped",
         "[a LEAD01] | no end",
     ]

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from runtree import Agent, Runtime
+from runtree import Agent, Retry, RetryPolicy, Runtime
+from runtree.messages.failure import Failure
+from runtree.messages.model import Failed
 from runtree.providers.chat.model import OpenAIChat
 from runtree.providers.scripted import ScriptedModel
 from tests.kit.agents import Pouring, hold, lead, leaf, user
@@ -229,6 +231,16 @@ async def test_streams_of_two_trees_do_not_mix(runtime: Runtime) -> None:
 async def test_text_stream_is_the_roots_text(runtime: Runtime) -> None:
     run = await runtime.start(Agent("poet", ScriptedModel([["roses ", "are ", "red"]])), "go")
     assert [piece async for piece in run.text_stream()] == ["roses ", "are ", "red"]
+
+
+async def test_r02_text_stream_says_what_does_not_count(runtime: Runtime) -> None:
+    busy = Failed(error=Failure(code="overloaded", message="busy", retryable=True))
+    model = ScriptedModel([["roses ", busy], ["violets"]])
+    run = await runtime.start(Agent("poet", model, middleware=[Retry(RetryPolicy(initial=0.001))]), "go")
+    first, mark, last = [piece async for piece in run.text_stream()]
+    assert (first, last) == ("roses ", "violets")
+    assert "discarded" in mark
+    assert "busy" in mark
 
 
 async def test_usage_of_a_live_run(runtime: Runtime, gates: Gates) -> None:
