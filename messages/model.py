@@ -7,7 +7,12 @@ from pydantic import ConfigDict, Discriminator, Field, JsonValue, NonNegativeInt
 from .failure import Failure
 from .transcript import AssistantMessage, FinishReason, Message
 from .usage import Cost, Usage
-from .value import Value
+from .value import Value, set_extra, set_field_names, set_fields, set_private
+
+_new = object.__new__
+_TEXT = {"text"}
+_REASONING = {"text", "index"}
+_CALL = {"call_id", "tool_name", "arguments"}
 
 
 class ToolDefinition(Value):
@@ -126,6 +131,16 @@ class TextDelta(Value):
     text: str
     """The piece, never empty."""
 
+    @staticmethod
+    def of(text: str) -> "TextDelta":
+        """Return the same as `TextDelta(text=text)` at half the cost, without validation: for providers, which make one for each token."""
+        delta: TextDelta = _new(TextDelta)
+        set_fields(delta, {"kind": "text_delta", "text": text})
+        set_field_names(delta, _TEXT)
+        set_extra(delta, None)
+        set_private(delta, None)
+        return delta
+
 
 class ReasoningDelta(Value):
     """A piece of reasoning."""
@@ -135,6 +150,16 @@ class ReasoningDelta(Value):
     """The piece, never empty."""
     index: int = 0
     """Number of the thinking block it belongs to."""
+
+    @staticmethod
+    def of(text: str, index: int) -> "ReasoningDelta":
+        """Return the same as `ReasoningDelta(text=text, index=index)`, without validation."""
+        delta: ReasoningDelta = _new(ReasoningDelta)
+        set_fields(delta, {"kind": "reasoning_delta", "text": text, "index": index})
+        set_field_names(delta, _REASONING)
+        set_extra(delta, None)
+        set_private(delta, None)
+        return delta
 
 
 class SignatureDelta(Value):
@@ -157,6 +182,17 @@ class ToolCallDelta(Value):
     """Name of the tool, in every piece."""
     arguments: str = ""
     """A piece of the arguments' JSON."""
+
+    @staticmethod
+    def of(call_id: str, tool_name: str, arguments: str) -> "ToolCallDelta":
+        """Return the same as `ToolCallDelta(call_id=..., tool_name=..., arguments=...)`, without validation."""
+        delta: ToolCallDelta = _new(ToolCallDelta)
+        fields = {"kind": "tool_call_delta", "call_id": call_id, "tool_name": tool_name, "arguments": arguments}
+        set_fields(delta, fields)
+        set_field_names(delta, _CALL)
+        set_extra(delta, None)
+        set_private(delta, None)
+        return delta
 
 
 class UsageDelta(Value):
