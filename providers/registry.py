@@ -12,8 +12,30 @@ _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
 _builtin: Mapping[str, str] = {
     "local": "runtree.providers.local.model:LocalModel",
-    "openai": "runtree.providers.chat.model:OpenAIChat",
+    "openai": "runtree.providers.responses.model:OpenAIResponses",
     "openai-chat": "runtree.providers.chat.model:OpenAIChat",
+    "openai-responses": "runtree.providers.responses.model:OpenAIResponses",
+    "anthropic": "runtree.providers.anthropic.model:AnthropicMessages",
+    "azure": "runtree.providers.chat.named:azure",
+    "cerebras": "runtree.providers.chat.named:cerebras",
+    "databricks": "runtree.providers.chat.named:databricks",
+    "deepseek": "runtree.providers.chat.named:deepseek",
+    "fireworks": "runtree.providers.chat.named:fireworks",
+    "gemini": "runtree.providers.chat.named:gemini",
+    "groq": "runtree.providers.chat.named:groq",
+    "huggingface": "runtree.providers.chat.named:hugging_face",
+    "llama.cpp": "runtree.providers.chat.named:llama_cpp",
+    "mistral": "runtree.providers.chat.named:mistral",
+    "moonshot": "runtree.providers.chat.named:moonshot",
+    "ollama": "runtree.providers.chat.named:ollama",
+    "openrouter": "runtree.providers.chat.named:openrouter",
+    "qwen": "runtree.providers.chat.named:qwen",
+    "sglang": "runtree.providers.chat.named:sglang",
+    "together": "runtree.providers.chat.named:together",
+    "vercel": "runtree.providers.chat.named:vercel",
+    "vllm": "runtree.providers.chat.named:vllm",
+    "xai": "runtree.providers.chat.named:xai",
+    "zai": "runtree.providers.chat.named:zai",
 }
 _added: dict[str, str] = {}
 

@@ -4,7 +4,7 @@ The protocol's own rule (an `index` in every fragment) is kept by few. Fragments
 every call, with the name repeated in each, or with the arguments as an object.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pydantic_core
@@ -39,9 +39,13 @@ class CallAssembler:
     """Puts fragments together and tells them as deltas.
 
     A call is told as soon as its name and id are known, and at the end with an id of our own if the server sent none.
+
+    Args:
+        kept_fields: Fields of a call that the server wants to get back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept_fields: Sequence[str] = ("extra_content",)) -> None:
+        self._kept = kept_fields
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
 
@@ -81,8 +85,9 @@ class CallAssembler:
         touched.append(call)
         call.name = call.name or name
         call.id = call.id or self._unused(call_id)
-        if extra := as_object(fragment.get("extra_content")):
-            call.extras = {**(call.extras or {}), "extra_content": extra}
+        for field in self._kept:
+            if fragment.get(field):
+                call.extras = {**(call.extras or {}), field: fragment[field]}
         if arguments:
             call.pieces.append(arguments)
         if not call.announced:

@@ -1,12 +1,17 @@
 """Models behind the chat completions protocol: OpenAI's, and every server that speaks it."""
 
+import os
 from collections.abc import AsyncGenerator
 
+import httpx
+
+from ...messages.errors import ConfigurationError
 from ...messages.model import ModelEvent, ModelRequest
 from ..decoder import AnswerDecoder
 from ..endpoint import IDLE_TIMEOUT, Endpoint, address
 from ..http import CONNECT_TIMEOUT, converse
-from .profile import GENERIC, OPENAI, OPENAI_URL, ChatProfile
+from .dialects import GENERIC, OPENAI, OPENAI_URL
+from .profile import ChatProfile
 from .request import build_body
 from .stream import ChatStream
 
@@ -16,7 +21,8 @@ class OpenAIChat:
 
     Args:
         model: Name of the model, as the server knows it.
-        base_url: Address up to and without `/chat/completions`. By default the profile's, then `OPENAI_BASE_URL`, then OpenAI's own.
+        base_url: Address up to and without `/chat/completions`. By default the profile's; without a profile that of `OPENAI_BASE_URL`,
+            then OpenAI's own.
         api_key: The key. By default the one of the profile's `secret_name`, given to the Runtime or in the environment.
         profile: Facts of the server. By default OpenAI's at its own address and the tolerant `GENERIC` at any other.
         timeout: Seconds for a call whose request does not say.
@@ -38,8 +44,10 @@ class OpenAIChat:
         idle_timeout: float | None = IDLE_TIMEOUT,
         connect_timeout: float = CONNECT_TIMEOUT,
     ) -> None:
-        base_url = address(base_url or (profile.base_url if profile else None), "OPENAI_BASE_URL", OPENAI_URL)
-        if profile is None:
+        if profile is not None:
+            base_url = _with_path(base_url, profile.base_path) if base_url else _address(profile)
+        else:
+            base_url = address(base_url, "OPENAI_BASE_URL", OPENAI_URL)
             profile = OPENAI if base_url.rstrip("/") == OPENAI_URL else GENERIC
         self._model = model
         self._profile = profile.model_copy(update={"model": model})
@@ -81,6 +89,31 @@ class OpenAIChat:
             MissingSecretError: There is no key, and the server needs one.
         """
         body = build_body(request, self._model, self._profile)
-        exchange = self._endpoint.exchange(request, body, self._profile.headers)
-        machine = ChatStream(self._profile, request.model or self._model, secret=exchange.secret)
+        profile = self._profile
+        exchange = self._endpoint.exchange(
+            request, body, profile.headers, key_header=profile.key_header, params=profile.params
+        )
+        model = request.model or self._model
+        machine = ChatStream(profile.facts_for(model, request.settings), model, secret=exchange.secret)
         return converse(exchange, AnswerDecoder(machine))
+
+
+def _address(profile: ChatProfile) -> str:
+    """Return where a profile's server is. Another's key must not be sent to a place that nobody named."""
+    variable = profile.base_url_variable
+    given = os.environ.get(variable) if variable else None
+    if given and "://" not in given:
+        given = f"https://{given}"
+    found = _with_path(given, profile.base_path) if given else profile.base_url
+    if found is None:
+        fix = "Pass base_url=" + (f", or set {variable} in the environment" if variable else "")
+        raise ConfigurationError("base_url", f"the profile {profile.provider!r} has no address of its own", fix)
+    return found
+
+
+def _with_path(base_url: str, path: str) -> str:
+    try:
+        bare = httpx.URL(base_url).path.strip("/") == ""
+    except (httpx.InvalidURL, ValueError):
+        return base_url
+    return base_url.rstrip("/") + path if bare else base_url

@@ -1,57 +1,174 @@
-"""What differs between servers that speak the chat completions protocol, as data.
+"""What differs between servers that speak the chat completions protocol, as data."""
 
-One profile a family of servers; `OpenAIChat` knows no server by name. Further families are further entries here.
-"""
-
+import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, JsonValue, model_validator
 
+from ...messages.model import ModelSettings, ToolChoice
+from ...messages.value import Value
+from ..call_ids import CallIdRule
 from ..profile import ModelProfile
 
 
-class ChatProfile(ModelProfile):
-    """Facts of a server that speaks the chat completions protocol."""
+class ModelRule(Value):
+    """Facts that hold for some models of a server or for some requests only. All conditions have to be met."""
 
+    models: str = ""
+    """Regular expression that is found in the name of the model; empty: any model."""
+    thinking: bool | None = None
+    """Whether the request lets the model think; `None`: either."""
+    streaming: bool | None = None
+    """Whether the answer is asked for as a stream; `None`: either."""
+    changes: Mapping[str, Any]
+    """Fields of the profile and what they are then."""
+
+    def holds(self, profile: "ChatProfile", model: str, settings: ModelSettings) -> bool:
+        """Return whether a request meets the conditions."""
+        return (
+            re.search(self.models, model) is not None
+            and self.thinking in (None, profile.lets_think(settings))
+            and self.streaming in (None, settings.stream)
+        )
+
+
+class ChatProfile(ModelProfile):
+    """Facts of a server that speaks the chat completions protocol.
+
+    The defaults are those of a server that takes what the protocol has from its beginning and sends what most send. A gateway of your own
+    is described by what is different, and `provider` is any word of your choice:
+
+        ACME = ChatProfile(
+            provider="acme",
+            base_url="https://models.acme.example/v1",
+            secret_name="ACME_API_KEY",
+            key_required=True,
+            reasoning_replay="reasoning_content",  # a deployment that wants the thoughts of turns with tools back
+            replay_turns="tool_calls",
+            refused=frozenset({"seed"}),
+        )
+        model = OpenAIChat("acme-large", profile=ACME)
+
+    Profiles of known servers, to begin with `model_copy(update={...})` from the nearest one, are in `runtree.providers.chat.dialects`.
+    """
+
+    # Address
     base_url: str | None = None
     """Where it is, if it is in one place."""
+    base_url_variable: str | None = None
+    """Environment variable in which users keep its address; comes before `base_url`."""
+    base_path: str = ""
+    """Path that is added to an address from the environment, if that has none."""
     secret_name: str | None = None
     """Name of its key; `None`: it has none."""
     key_required: bool = False
     """Whether a call without a key is refused before it is sent."""
+    key_header: str = "authorization"
+    """Header of the key, in lower case; `authorization` carries it as a bearer token, any other as it is."""
+    headers: Mapping[str, str] = Field(default_factory=dict)
+    """Further headers of each request; no keys."""
+    params: Mapping[str, str] = Field(default_factory=dict)
+    """Parameters of the address, such as `api-version`."""
+
+    # Request
     system_role: Literal["system", "developer"] = "system"
     """Role of the instructions."""
     max_tokens_field: str = "max_tokens"
     """Name of the field that bounds the answer."""
     include_usage: bool = True
-    """Whether a stream is asked for its usage."""
-    reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
-    """Fields of a delta in which reasoning may stand; the first one that is not empty counts."""
+    """Whether a stream is asked for its usage by `stream_options`."""
+    refused: frozenset[str] = frozenset()
+    """Fields of the request that are left out, by their names in the protocol."""
+    renamed: Mapping[str, str] = Field(default_factory=dict)
+    """Fields of the request that have another name here, by their names in the protocol."""
+    tool_choices: Mapping[ToolChoice, str | None] = Field(default_factory=dict[ToolChoice, str | None])
+    """Other words for a tool choice; `None`: it can't be asked for. Without `none` the tools are not sent instead."""
+    extra_body: Mapping[str, JsonValue] = Field(default_factory=dict)
+    """Further fields of each request."""
+    thinks: bool = False
+    """Whether models think if the request does not say."""
+    effort_field: str | None = "reasoning_effort"
+    """Field of the effort, inner ones by dots (`reasoning.effort`); `None`: there is none."""
+    effort_words: Mapping[str, str] = Field(default_factory=dict)
+    """Words for an effort that this server has others for."""
+    budget_field: str | None = None
+    """Field of the number of tokens for reasoning, inner ones by dots; a number is sent instead of an effort."""
+    thinking_on: Mapping[str, JsonValue] = Field(default_factory=dict)
+    """Further fields where an effort or a number is asked for."""
+    thinking_off: Mapping[str, JsonValue] = Field(default_factory=dict)
+    """Fields instead of the effort `none`; empty: the word is sent."""
+
+    # History
+    call_ids: CallIdRule = CallIdRule(characters="!-~")
+    """Ids of calls that it accepts in a history."""
     reasoning_replay: str | None = None
     """Field in which reasoning is sent back; `None`: it is not."""
+    replay_shape: Literal["text", "details", "thinking_parts", "summary_parts"] = "text"
+    """How: as text; as the merged array it came in (`details_field`); or as parts of the content."""
+    replay_turns: Literal["always", "tool_calls", "since_user"] = "always"
+    """With which messages: all; those of a stretch between two user messages in which tools were called; those after the last of these.
+
+    What goes back with all messages, or with the same ones every time, can be read from the provider's prompt cache.
+    """
+    replay_placeholder: str | None = None
+    """What is sent with such a message that has no reasoning; `None`: the field is left out."""
+    plain_replay: str | None = None
+    """Field for reasoning that came without an array, where `replay_shape` is `details`."""
+    foreign_call_extras: Mapping[str, JsonValue] = Field(default_factory=dict)
+    """What the first call of a message carries in place of the data that only this server can make."""
+    empty_content: Literal["null", "text", "absent"] = "null"
+    """What stands in for the text of a message that has calls only."""
+    empty_answers: bool = True
+    """Whether an assistant message without text and calls is accepted; if not it is left out."""
+    images_after_tools: bool = True
+    """Whether images in the results of tools may follow in a message of the user."""
+
+    # Answer
+    reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")
+    """Fields of a delta in which reasoning may stand; the first one that is not empty counts."""
+    details_field: str = "reasoning_details"
+    """Field in which reasoning may stand as an array of typed parts, beside its text or instead of it."""
+    signature_field: str | None = None
+    """Field with a signature of the reasoning, sent back under the same name."""
+    kept_fields: tuple[str, ...] = ("extra_content",)
+    """Fields of a call or of a message that are kept as they are and sent back with it."""
     think_tags: bool = False
     """Whether `<think>…</think>` in the text is reasoning."""
-    headers: Mapping[str, str] = Field(default_factory=dict)
-    """Further headers of each request; no keys."""
+    think_tag_names: tuple[str, ...] = ("think", "thinking", "thought")
+    """Names of such tags."""
+    think_opened: bool = False
+    """Whether the text begins inside of such a tag, because the opening one stands in the prompt."""
+    usage_counts: Literal["by_total", "beside", "total"] = "by_total"
+    """Whether the completion holds the reasoning: as the total tells; it does not unless the total says so; or reasoning that is not
+    reported is what the total has more."""
 
+    # Exceptions
+    rules: tuple[ModelRule, ...] = ()
+    """Facts of some models or requests only, applied in order."""
 
-OPENAI_URL = "https://api.openai.com/v1"
-"""Where OpenAI is."""
+    def lets_think(self, settings: ModelSettings) -> bool:
+        """Return whether a request lets the model think, as far as the settings and the profile say."""
+        if settings.reasoning_effort:
+            return settings.reasoning_effort != "none"
+        return self.thinks or settings.reasoning_budget is not None
 
-OPENAI = ChatProfile(
-    provider="openai",
-    base_url=OPENAI_URL,
-    secret_name="OPENAI_API_KEY",  # noqa: S106
-    key_required=True,
-    system_role="developer",
-    max_tokens_field="max_completion_tokens",
-    native_output_schema=True,
-)
-"""OpenAI's own."""
+    def facts_for(self, model: str, settings: ModelSettings) -> Self:
+        """Return the profile as it is for one request."""
+        facts = self
+        for rule in self.rules:
+            if rule.holds(facts, model, settings):
+                facts = facts._changed(rule.changes)
+        return facts
 
-LLAMA_CPP = ChatProfile(provider="llama.cpp", native_output_schema=True, reasoning_replay="reasoning_content")
-"""The server of llama.cpp."""
+    def _changed(self, changes: Mapping[str, Any]) -> Self:
+        return type(self).model_validate({**dict(self), **changes, "rules": ()})
 
-GENERIC = ChatProfile(provider="openai-compatible", secret_name="OPENAI_API_KEY")  # noqa: S106
-"""Any other server: takes what comes and sends nothing that only some accept."""
+    @model_validator(mode="after")
+    def _rules_make_sense(self) -> Self:
+        for rule in self.rules:
+            unknown = set(rule.changes) - set(type(self).model_fields)
+            if unknown:
+                raise ValueError(f"a rule changes {', '.join(sorted(unknown))}, which no profile has")
+            self._changed(rule.changes)
+        return self

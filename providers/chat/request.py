@@ -1,35 +1,35 @@
 """From a request to the JSON of a chat completions call."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import pydantic_core
-
-from ...messages.content import ContentBlock, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from ...messages.model import ModelRequest
-from ...messages.transcript import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
+from ...messages.model import ModelRequest, ModelSettings
+from ..shapes import is_object
+from .history import History
 from .profile import ChatProfile
-
-_NO_IMAGE = "[an image, which this model can't be shown in the result of a tool]"
 
 
 def build_body(request: ModelRequest, model: str, profile: ChatProfile) -> dict[str, Any]:
     """Return the body of the call; what the profile does not support is left out, the request stays as it is."""
+    model = request.model or model
+    profile = profile.facts_for(model, request.settings)
+    body = _asked(request, model, profile)
+    sent = {profile.renamed.get(name, name): value for name, value in body.items() if name not in profile.refused}
+    for fields in (profile.extra_body, _reasoning(request.settings, profile)):
+        _merge(sent, fields)
+    sent.update(request.settings.extra_body)
+    return sent
+
+
+def _asked(request: ModelRequest, model: str, profile: ChatProfile) -> dict[str, Any]:
+    """Return the fields that the protocol has."""
     settings = request.settings
-    body: dict[str, Any] = {"model": request.model or model, "messages": list(_messages(request, profile))}
+    body: dict[str, Any] = {"model": model, "messages": list(History(request, profile).messages())}
     if settings.stream:
         body["stream"] = True
         if profile.include_usage:
             body["stream_options"] = {"include_usage": True}
-    if request.tools:
-        body["tools"] = [
-            {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
-            for t in request.tools
-        ]
-        if request.tool_choice != "auto":
-            body["tool_choice"] = request.tool_choice
-        if settings.parallel_tool_calls is not None:
-            body["parallel_tool_calls"] = settings.parallel_tool_calls
+    body.update(_tools(request, profile))
     if request.output_schema and profile.native_output_schema:
         schema = {"name": request.output_schema.name, "schema": request.output_schema.parameters}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -39,80 +39,58 @@ def build_body(request: ModelRequest, model: str, profile: ChatProfile) -> dict[
         "top_p": settings.top_p,
         "stop": list(settings.stop) or None,
         "seed": settings.seed,
-        "reasoning_effort": settings.reasoning_effort,
     }
     body.update({name: value for name, value in sampling.items() if value is not None})
-    body.update(settings.extra_body)
     return body
 
 
-def _messages(request: ModelRequest, profile: ChatProfile) -> Iterator[dict[str, Any]]:
-    if request.instructions:
-        yield {"role": profile.system_role, "content": request.instructions}
-    for message in request.messages:
-        yield from _translate(message, profile)
-
-
-def _translate(message: Message, profile: ChatProfile) -> Iterator[dict[str, Any]]:
-    match message:
-        case UserMessage():
-            yield {"role": "user", "content": _content(message.content)}
-        case AssistantMessage():
-            yield _assistant(message, profile)
-        case ToolMessage():
-            for result in message.results:
-                yield {"role": "tool", "tool_call_id": result.call_id, "content": _result_text(result)}
-
-
-def _content(blocks: Sequence[ContentBlock]) -> str | list[dict[str, Any]]:
-    if not any(isinstance(block, ImageBlock) for block in blocks):
-        return "".join(block.text for block in blocks if isinstance(block, TextBlock))
-    return [part for part in map(_part, blocks) if part]
-
-
-def _part(block: ContentBlock) -> dict[str, Any] | None:
-    match block:
-        case TextBlock():
-            return {"type": "text", "text": block.text} if block.text else None
-        case ImageBlock():
-            url = block.url or f"data:{block.media_type};base64,{block.data}"
-            return {"type": "image_url", "image_url": {"url": url}}
-        case _:
-            return None
-
-
-def _assistant(message: AssistantMessage, profile: ChatProfile) -> dict[str, Any]:
-    text, calls = message.text, [_call(block, profile) for block in message.tool_calls]
-    said: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
-    if profile.reasoning_replay:
-        thinking = [block for block in message.content if isinstance(block, ThinkingBlock)]
-        own = [block.text for block in thinking if block.provider == profile.provider]
-        if own:
-            said[profile.reasoning_replay] = "".join(own)
-    if calls:
-        said["tool_calls"] = calls
-    return said
-
-
-def _call(block: ToolCallBlock, profile: ChatProfile) -> dict[str, Any]:
-    arguments = block.arguments_json
-    if block.arguments is None:
-        # Servers read the arguments of earlier calls and refuse what is no JSON; the model still sees what it wrote.
-        arguments = pydantic_core.to_json({"invalid_json": block.arguments_json}).decode()
-    call: dict[str, Any] = {
-        "id": block.call_id,
-        "type": "function",
-        "function": {"name": block.tool_name, "arguments": arguments},
+def _tools(request: ModelRequest, profile: ChatProfile) -> dict[str, Any]:
+    choice = profile.tool_choices.get(request.tool_choice, request.tool_choice)
+    if not request.tools or (request.tool_choice == "none" and choice is None):
+        return {}
+    fields: dict[str, Any] = {
+        "tools": [
+            {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
+            for t in request.tools
+        ]
     }
-    if block.extras and block.provider == profile.provider:
-        call.update(block.extras)
-    return call
+    if choice not in ("auto", None):
+        fields["tool_choice"] = choice
+    if request.settings.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = request.settings.parallel_tool_calls
+    return fields
 
 
-def _result_text(result: ToolResult) -> str:
-    pieces = [
-        block.text if isinstance(block, TextBlock) else _NO_IMAGE
-        for block in result.content
-        if isinstance(block, TextBlock | ImageBlock)
-    ]
-    return "".join(pieces)
+def _reasoning(settings: ModelSettings, profile: ChatProfile) -> dict[str, Any]:
+    """Return what asks for reasoning, in the words of the server."""
+    effort, budget = settings.reasoning_effort, settings.reasoning_budget
+    if effort == "none" and profile.thinking_off:
+        return dict(profile.thinking_off)
+    fields: dict[str, Any] = {}
+    if (effort and effort != "none") or (budget and profile.budget_field and not effort):
+        _merge(fields, profile.thinking_on)
+    if budget and profile.budget_field and effort != "none":
+        _merge(fields, _nested(profile.budget_field, budget))
+    elif effort and profile.effort_field:
+        _merge(fields, _nested(profile.effort_field, profile.effort_words.get(effort, effort)))
+    return fields
+
+
+def _nested(path: str, value: Any) -> dict[str, Any]:
+    """Return an object with a value at a path of names with dots between them."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    nested: dict[str, Any] = value
+    return nested
+
+
+def _merge(into: dict[str, Any], fields: Mapping[str, Any]) -> None:
+    """Add fields to an object; objects in both are merged, and nothing of the fields is changed."""
+    for name, value in fields.items():
+        known = into.get(name)
+        if is_object(known) and is_object(value):
+            merged = dict(known)
+            _merge(merged, value)
+            into[name] = merged
+        else:
+            into[name] = value

@@ -5,14 +5,26 @@ from typing import Any, cast
 
 import pydantic_core
 
+from ...messages.content import RedactedThinkingBlock
 from ...messages.failure import Failure
-from ...messages.model import Completed, Failed, ModelEvent, ReasoningDelta, Started, TextDelta, UsageDelta
+from ...messages.model import (
+    Completed,
+    Failed,
+    ModelEvent,
+    ReasoningDelta,
+    SignatureDelta,
+    Started,
+    TextDelta,
+    UsageDelta,
+)
 from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
 from ..failures import clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
-from ..shapes import as_object, as_objects, is_array
+from ..shapes import as_object, as_objects
 from .calls import CallAssembler
+from .details import ReasoningDetails
+from .parts import PieceKind, pieces_of, readable
 from .profile import ChatProfile
 from .think import ThinkSplitter
 from .usage import read_cost, read_usage
@@ -51,13 +63,20 @@ class ChatStream:
         self.done = False
         """Whether the server said that nothing follows."""
         self._fold = Fold(profile.provider, model)
-        self._calls = CallAssembler()
-        self._think = ThinkSplitter() if profile.think_tags else None
+        self._profile = profile
+        self._calls = CallAssembler(profile.kept_fields)
+        self._think = (
+            ThinkSplitter(profile.think_tag_names, opened=profile.think_opened) if profile.think_tags else None
+        )
         self._fields = profile.reasoning_fields
+        self._details = ReasoningDetails()
+        self._detail_blocks: list[int] = []
+        self._kept: dict[str, Any] = {}
         self._secret = secret
         self._started = False
         self._whole = False
         self._thinking = False
+        self._signed = False
         self._block = -1
         self._finish: str | None = None
         self._refusal = False
@@ -123,11 +142,14 @@ class ChatStream:
         for delta in self._calls.close(whole_answer=True):
             self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
             events.append(delta)
+        self._settle(events)
         events.append(self._terminal())
         return events
 
     def fail(self, failure: Failure) -> Failed:
         """Return the terminal event of a call that failed, with what was said until then."""
+        if not self.closed:
+            self._settle([])
         self.closed = True
         for delta in self._calls.close(whole_answer=False):
             self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
@@ -144,8 +166,10 @@ class ChatStream:
         events.append(Started(model=self._fold.model))
 
     def _take_choice(self, choice: dict[str, Any], events: list[ModelEvent]) -> None:
-        # A whole message counts only where no delta stands beside it: one server repeats in it what its deltas said.
-        delta = choice.get("delta") if "delta" in choice else choice.get("message")
+        delta = choice.get("delta")
+        if delta is None and self._fold.empty:
+            # A whole message counts only where there was no delta: some servers repeat in it what these said.
+            delta = choice.get("message")
         if delta.__class__ is dict:
             self._take_delta(cast(dict[str, Any], delta), events)
         finish = choice.get("finish_reason")
@@ -159,14 +183,7 @@ class ChatStream:
             events.append(self.fail(from_frame(error, secret=self._secret)))
 
     def _take_delta(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
-        for field in self._fields:
-            value = delta.get(field)
-            if value:
-                self._tell([("reasoning", _readable(value))], events)
-                break
-        else:
-            if "reasoning_details" in delta:
-                self._tell([("reasoning", _readable(delta["reasoning_details"]))], events)
+        self._take_reasoning(delta, events)
         content = delta.get("content")
         if content:
             if content.__class__ is str:
@@ -175,7 +192,7 @@ class ChatStream:
                 else:
                     self._tell(self._think.feed(content), events)
             else:
-                self._tell(_parts(content), events)
+                self._tell(pieces_of(content), events)
         calls = delta.get("tool_calls")
         if calls:
             self._take_calls(calls, events)
@@ -186,6 +203,25 @@ class ChatStream:
         legacy = delta.get("function_call")
         if legacy and isinstance(legacy, dict):
             self._take_calls([{"index": 0, "function": legacy}], events)
+        for field in self._profile.kept_fields:
+            if delta.get(field):
+                self._keep(field, delta[field])
+
+    def _take_reasoning(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
+        reasoning = ""
+        for field in self._fields:
+            value = delta.get(field)
+            if value:
+                reasoning = readable(value)
+                break
+        details = delta.get(self._profile.details_field)
+        if details:
+            self._take_details(details, reasoning, events)
+        elif reasoning:
+            self._tell([("reasoning", reasoning)], events)
+        signature = delta.get(self._profile.signature_field or "")
+        if signature and isinstance(signature, str):
+            self._tell([("signature", signature)], events)
 
     def _take_text(self, piece: str, events: list[ModelEvent]) -> None:
         if piece:
@@ -199,23 +235,75 @@ class ChatStream:
             self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
             events.append(delta)
 
-    def _tell(self, pieces: list[tuple[str, str]], events: list[ModelEvent]) -> None:
+    def _take_details(self, details: Any, mirror: str, events: list[ModelEvent]) -> None:
+        """Take reasoning as an array of parts; its text counts once, and its mirror in a plain field rather than what the parts say."""
+        pieces = self._details.feed(details)
+        if "".join(piece.text for piece in pieces) != mirror and mirror:
+            pieces = [piece._replace(text="" if at else mirror) for at, piece in enumerate(pieces)]
+        if not pieces:
+            self._tell([("reasoning", mirror)], events)
+        for piece in pieces:
+            if piece.is_new:
+                self._begin_detail(piece.part)
+            self._tell([("reasoning", piece.text)], events)
+
+    def _begin_detail(self, part: dict[str, Any]) -> None:
+        """Give a new part a thinking block: each may have one signature."""
+        has_text = "data" not in part
+        if not has_text and self._detail_blocks:
+            self._detail_blocks.append(self._detail_blocks[0])
+            return
+        self._thinking = self._thinking and self._block not in self._detail_blocks
+        self._think_on()
+        self._detail_blocks.append(self._block)
+
+    def _think_on(self) -> None:
+        """Let a thinking block be open, a new one where the last has ended."""
+        if not self._thinking:
+            self._thinking = True
+            self._signed = False
+            self._block += 1
+            self._fold.reasoning("", self._block)
+
+    def _keep(self, field: str, value: Any) -> None:
+        self._kept[field] = value
+        self._fold.text_extras(dict(self._kept))
+
+    def _settle(self, events: list[ModelEvent]) -> None:
+        """Put what is to be sent back with reasoning where it belongs; its signatures are known for certain only at the end."""
+        if not self._detail_blocks:
+            return
+        for part, block in zip(self._details.parts, self._detail_blocks, strict=True):
+            signature = part.get("signature")
+            if signature and isinstance(signature, str):
+                self._fold.signature(signature, block)
+                events.append(SignatureDelta(signature=signature, index=block))
+        self._fold.thinking_extras(self._detail_blocks[0], {self._profile.details_field: self._details.parts})
+
+    def _tell(self, pieces: list[tuple[PieceKind, str]], events: list[ModelEvent]) -> None:
         for kind, piece in pieces:
             if not piece:
                 continue
             if kind == "text":
                 self._take_text(piece, events)
-            else:
-                if not self._thinking:
-                    self._thinking = True
-                    self._block += 1
+            elif kind == "reasoning":
+                self._thinking = self._thinking and not self._signed
+                self._think_on()
                 self._fold.reasoning(piece, self._block)
                 events.append(ReasoningDelta(text=piece, index=self._block))
+            elif kind == "signature":
+                self._think_on()
+                self._signed = True
+                self._fold.signature(piece, self._block)
+                events.append(SignatureDelta(signature=piece, index=self._block))
+            else:
+                self._thinking = False
+                self._fold.block(RedactedThinkingBlock(data=piece, provider=self._profile.provider))
 
     def _take_usage(self, raw: Any, events: list[ModelEvent]) -> None:
         # Reports replace each other; a null in a later one does not erase what was known.
         self._usage.update({key: value for key, value in as_object(raw).items() if value is not None})
-        usage = read_usage(self._usage)
+        usage = read_usage(self._usage, self._profile.usage_counts)
         self._cost = read_cost(self._usage)
         if usage not in (self._fold.usage, UNKNOWN_USAGE):
             self._fold.usage = usage
@@ -295,32 +383,3 @@ def _parse(data: bytes) -> Any:
         return pydantic_core.from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-
-
-def _readable(value: Any, depth: int = 0) -> str:
-    """Return the text of reasoning in whatever shape: text, an object around it, or a list of these."""
-    if isinstance(value, str):
-        return value
-    if depth > 4:
-        return ""
-    if is_array(value):
-        return "".join(_readable(part, depth + 1) for part in value)
-    said = as_object(value)
-    key = next((key for key in ("text", "thinking", "summary", "content") if said.get(key)), None)
-    return _readable(said[key], depth + 1) if key else ""
-
-
-def _parts(content: Any) -> list[tuple[str, str]]:
-    """Return the pieces of content that is a list of parts."""
-    pieces: list[tuple[str, str]] = []
-    for value in content if is_array(content) else [content]:
-        part = as_object(value)
-        if isinstance(value, str):
-            pieces.append(("text", value))
-        elif part.get("type") in ("thinking", "reasoning"):
-            pieces.append(("reasoning", _readable(part)))
-        else:
-            text = part.get("text") or part.get("refusal")
-            if isinstance(text, str):
-                pieces.append(("text", text))
-    return pieces

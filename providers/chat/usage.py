@@ -2,24 +2,33 @@
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Literal
 
 from ...messages.usage import Cost, Usage
 from ..fold import UNKNOWN_USAGE
 from ..shapes import as_object, is_object
 
 
-def read_usage(raw: Mapping[str, Any]) -> Usage:
-    """Return the usage in the normal form: input with what was cached, output with what was reasoning."""
+def read_usage(raw: Mapping[str, Any], counts: Literal["by_total", "beside", "total"] = "by_total") -> Usage:
+    """Return the usage in the normal form: input with what was cached, output with what was reasoning.
+
+    Args:
+        raw: The object as it came.
+        counts: `usage_counts` of the server's profile.
+    """
     prompt = as_object(raw.get("prompt_tokens_details"))
     completion = as_object(raw.get("completion_tokens_details"))
     entered, left, total = (_count(raw.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
     reasoning = _first(completion.get("reasoning_tokens"), raw.get("reasoning_tokens"))
     if left is None and entered is not None and total is not None and total >= entered:
         left = total - entered
-    if reasoning and left is not None and entered is not None and total == entered + left + reasoning:
+    if left is not None and entered is not None:
+        rest = None if total is None else total - entered - left
+        if reasoning is None and counts == "total" and rest and rest > 0:
+            reasoning = rest
         # One family counts reasoning beside the completion, which only the total tells.
-        left += reasoning
+        if reasoning and (rest == reasoning or (counts == "beside" and rest != 0)):
+            left += reasoning
     if entered is None and left is None:
         return UNKNOWN_USAGE
     return Usage(

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 
 from ...messages.model import ModelEvent, ModelRequest
+from ..chat.dialects import LLAMA_CPP
 from ..chat.model import OpenAIChat
-from ..chat.profile import LLAMA_CPP, ChatProfile
+from ..chat.profile import ChatProfile
 from ..profile import Price
 from . import weights
 from .server import ensure_server

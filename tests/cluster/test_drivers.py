@@ -164,7 +164,7 @@ async def test_leaving_a_runtime_is_quiet(tmp_path: Path, gates: Gates, ray_envi
 _KEYED = """
     from runtree import Agent
     from runtree.providers.chat.model import OpenAIChat
-    from runtree.providers.chat.profile import OPENAI
+    from runtree.providers.chat.dialects import OPENAI
 
     async def main():
         async with Runtime(warm=1) as runtime:

@@ -5,7 +5,8 @@ from typing import Any
 from runtree.messages.content import ImageBlock, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from runtree.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolDefinition
 from runtree.messages.transcript import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
-from runtree.providers.chat.profile import GENERIC, LLAMA_CPP, OPENAI, ChatProfile
+from runtree.providers.chat.dialects import GENERIC, LLAMA_CPP, OPENAI
+from runtree.providers.chat.profile import ChatProfile
 from runtree.providers.chat.request import build_body
 
 TOOL = ToolDefinition(name="get", description="Gets.", parameters={"type": "object", "properties": {}})

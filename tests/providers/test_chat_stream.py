@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runtree.messages.model import Completed, Failed, ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta
 from runtree.messages.transcript import AssistantMessage
-from runtree.providers.chat.profile import GENERIC
+from runtree.providers.chat.dialects import GENERIC
 from runtree.providers.chat.stream import ChatStream
 from runtree.providers.decoder import AnswerDecoder
 from runtree.providers.fold import Fold

@@ -15,7 +15,7 @@ from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest, 
 from runtree.messages.transcript import UserMessage
 from runtree.messages.usage import NO_USAGE
 from runtree.providers import OpenAIChat, secrets
-from runtree.providers.chat.profile import GENERIC
+from runtree.providers.chat.dialects import GENERIC
 from runtree.providers.protocol import Model, NeedsSecrets
 from tests.kit.loopback import Answer, Loopback, Route, body, cut, hang, pause, reset, send, trickle, wait
 
