@@ -1,1 +1,1 @@
-"""OpenAI's Responses protocol."""
+"""The responses protocol: OpenAI's, and that of every server that speaks it."""
