@@ -1,5 +1,6 @@
 """The innermost layer of a model call: bounds, accounts, and the promise of exactly one terminal event."""
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...messages.model import (
     ToolCallDelta,
     UsageDelta,
 )
+from ...messages.result import ModelCallRecord
 from ...messages.usage import NO_USAGE, Usage
 from ...providers.protocol import Model
 from .accounts import price, usage_of_broken_call
@@ -31,6 +33,7 @@ class ModelCalls:
         self._state = state
         self._model = model
         self._streams: list[Any] = []
+        self._attempts = 0
 
     def events(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Send the request; the last event is `Completed` or `Failed`."""
@@ -48,7 +51,8 @@ class ModelCalls:
         if refusal is not None:
             yield Failed(error=refusal, usage=NO_USAGE)
             return
-        call = _Call(self._state, self._model, request)
+        self._attempts += 1
+        call = _Call(self._state, self._model, request, self._attempts)
         stream: AsyncIterator[ModelEvent] | None = None
         try:
             stream = self._model.stream(request)
@@ -56,9 +60,9 @@ class ModelCalls:
             async for event in bounded:
                 # By exact type: a miss of isinstance costs a microsecond with pydantic classes, and this runs for every token.
                 if type(event) is TextDelta or type(event) is ReasoningDelta:
-                    call.received += len(event.text)
+                    call.receive(event.text)
                 elif type(event) is ToolCallDelta:
-                    call.received += len(event.arguments)
+                    call.receive(event.arguments)
                 elif type(event) is UsageDelta:
                     call.usage = event.usage
                 elif type(event) is Completed or type(event) is Failed:
@@ -93,26 +97,54 @@ class ModelCalls:
 class _Call:
     """What is known of one request until it is settled."""
 
-    def __init__(self, state: RunState, model: Model, request: ModelRequest) -> None:
+    def __init__(self, state: RunState, model: Model, request: ModelRequest, attempt: int) -> None:
         self._state = state
-        self._model = model
+        self._profile = model.profile
         self._request = request
+        self._attempt = attempt
+        self._started = time.time()
+        self._clock = time.perf_counter()
         self.received = 0
         self.usage: Usage | None = None
         self.end: Completed | Failed | None = None
 
+    def receive(self, text: str) -> None:
+        """Count what came, in bytes."""
+        self.received += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
     def settle(self) -> None:
-        profile = self._model.profile
-        if isinstance(self.end, Completed):
-            response = self.end.response
-            self._state.accounts.add_model_call(response.usage, price(profile, response.usage, response.cost))
-            return
+        """Enter the request into the run's ledger."""
+        end, profile = self.end, self._profile
+        response = end.response if isinstance(end, Completed) else None
+        usage = self._used() if response is None else response.usage
+        answered = response.model if response is not None else None
+        self._state.accounts.add_model_call(
+            ModelCallRecord(
+                model=answered or self._request.model or profile.model,
+                provider=profile.provider,
+                usage=usage,
+                cost=price(
+                    profile,
+                    usage,
+                    response.cost if response is not None else None,
+                    requested=self._request.model,
+                    answered=answered,
+                    at=self._started,
+                ),
+                finish_reason=response.finish_reason if response is not None else None,
+                failure=None if response is not None else end.error.code if isinstance(end, Failed) else "cancelled",
+                attempt=self._attempt,
+                started=self._started,
+                duration=time.perf_counter() - self._clock,
+            )
+        )
+
+    def _used(self) -> Usage:
         last, code = self.usage, None
-        if self.end is not None:
+        if isinstance(self.end, Failed):
             code = self.end.error.code
             last = self.end.usage if self.end.usage.precision != "unknown" else last
-        usage = usage_of_broken_call(self._request, self.received, last, code)
-        self._state.accounts.add_model_call(usage, price(profile, usage))
+        return usage_of_broken_call(self._request, self.received, last, code, self._profile.image_tokens)
 
 
 def broken_off() -> Failure:

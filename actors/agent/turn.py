@@ -1,5 +1,6 @@
 """One turn's question to the model: its stream becomes items, its end a response or an error."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 
 from ...messages.content import TextBlock
@@ -17,6 +18,7 @@ from ...messages.model import (
     TextDelta,
     ToolCallDelta,
 )
+from ...messages.result import ModelCallRecord
 from ...messages.transcript import AssistantMessage, ToolOutcome
 from ...providers.fallback import Candidate, fall_back
 from ...providers.protocol import Model
@@ -132,6 +134,8 @@ class Turn:
                 self._fragment(event)
             elif type(event) is Completed:
                 response = self._state.call_ids.response(event.response)
+                if response.cached:
+                    self._enter_cached(response)
                 await self._tell_late(response)
                 return response
             elif type(event) is Failed:
@@ -144,6 +148,13 @@ class Turn:
                 continue
             await ready()
         raise ProviderProtocolError(broken_off())
+
+    def _enter_cached(self, response: ModelResponse) -> None:
+        model, provider = response.model or "", response.message.provider or ""
+        record = ModelCallRecord(
+            model=model, provider=provider, finish_reason=response.finish_reason, cached=True, started=time.time()
+        )
+        self._state.accounts.add_model_call(record)
 
     async def _tell_late(self, response: ModelResponse) -> None:
         """Tell what the answer says and no delta told: an answer from a cache, or of a model that does not stream, has only its end."""

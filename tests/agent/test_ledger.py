@@ -1,0 +1,65 @@
+"""The model calls in a run's own ledger: cases U06 and U07."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from runtree.actors.agent import Agent, Middleware, Retry, RunContext
+from runtree.messages.content import TextBlock, ThinkingBlock
+from runtree.messages.failure import Failure
+from runtree.messages.model import Failed, ModelEvent, ModelRequest, ModelResponse
+from runtree.messages.transcript import AssistantMessage
+from runtree.messages.usage import NO_COST, NO_USAGE, Usage
+from runtree.providers import FallbackModel, unfold
+from runtree.providers.profile import ModelProfile, Price
+from runtree.providers.retry import RetryPolicy
+from runtree.providers.scripted import ScriptedModel
+from tests.kit.host import MemoryTree
+
+USED = Usage(input_tokens=1_000_000, output_tokens=0)
+BUSY = Failed(error=Failure(code="overloaded", message="busy", retryable=True), usage=USED)
+
+
+def priced(name: str, price: int, *turns: Any) -> ScriptedModel:
+    facts = ModelProfile(provider="scripted", model=name, price=Price(input=price, output=price))  # type: ignore[arg-type]
+    return ScriptedModel(list(turns), profile=facts)
+
+
+async def test_u06_u07_each_try_is_a_line_at_the_price_of_its_own_model() -> None:
+    chain = FallbackModel(priced("dear", 5, [BUSY], [BUSY]), priced("cheap", 1, [BUSY], ["fine"]))
+    retry = Retry(RetryPolicy(initial=0.001, max_attempts=2))
+    result = await MemoryTree(Agent("lead", chain, middleware=[retry])).execute()
+    lines = [(line.model, line.attempt, line.failure, line.finish_reason) for line in result.model_calls]
+    assert lines == [
+        ("dear", 1, "overloaded", None),
+        ("dear", 2, "overloaded", None),
+        ("cheap", 1, "overloaded", None),
+        ("cheap", 2, None, "stop"),
+    ]
+    assert [line.cost.amount for line in result.model_calls[:3]] == [5, 5, 1]
+    assert result.usage.model_calls == 4
+    assert sum((line.usage for line in result.model_calls), NO_USAGE) == result.usage
+    assert sum((line.cost for line in result.model_calls), NO_COST).amount == result.cost.amount
+    assert all(line.started > 0 and line.duration >= 0 for line in result.model_calls)
+
+
+class Kept(Middleware):
+    """Answers from a store, as a cache does."""
+
+    def __init__(self, response: ModelResponse) -> None:
+        self._response = response.model_copy(update={"cached": True})
+
+    async def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:
+        for event in unfold(self._response):
+            yield event
+
+
+async def test_u06_k07_a_kept_answer_is_free_and_marked_and_told_once() -> None:
+    message = AssistantMessage(content=(ThinkingBlock(text="hm"), TextBlock(text="known")), provider="scripted")
+    kept = ModelResponse(message=message, usage=USED, model="dear")
+    tree = MemoryTree(Agent("lead", priced("dear", 5), middleware=[Kept(kept)]))
+    result = await tree.execute()
+    assert result.output == "known"
+    assert (result.usage, result.cost.amount) == (NO_USAGE, 0)
+    [line] = result.model_calls
+    assert (line.cached, line.model, line.cost.amount) == (True, "dear", 0)
+    assert [(item.reasoning, item.text) for item in tree.of("model_delta")] == [("hm", ""), ("", "known")]
