@@ -1,0 +1,101 @@
+"""Models behind Anthropic's messages protocol."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+from ...messages.model import ModelEvent, ModelRequest
+from ..decoder import AnswerDecoder
+from ..endpoint import IDLE_TIMEOUT, Endpoint, address
+from ..http import CONNECT_TIMEOUT, converse
+from .profile import ANTHROPIC, ANTHROPIC_URL, AnthropicProfile
+from .request import build_call
+from .stream import MessageStream
+
+API_VERSION = "2023-06-01"
+"""Version of the protocol, which every request has to name."""
+
+_PATH = "/v1/messages"
+
+
+class AnthropicMessages:
+    """A model behind Anthropic's messages protocol: Anthropic's own, and every server that speaks it.
+
+    Args:
+        model: Name of the model, as the server knows it.
+        base_url: Address without `/v1/messages`. By default the profile's, then `ANTHROPIC_BASE_URL`, then Anthropic's own.
+        api_key: The key. By default the one of the profile's `secret_name`, `ANTHROPIC_API_KEY`, given to the Runtime or in the
+            environment.
+        profile: Facts of the server. By default Anthropic's own, also at another address; a server with models of another provider
+            needs one of its own, because thinking goes back only to the family that made it.
+        betas: Names for the header `anthropic-beta`, beside those that a request needs by itself.
+        timeout: Seconds for a call whose request does not say.
+        idle_timeout: Seconds without a byte for a call whose request does not say.
+        connect_timeout: Seconds until the connection has to stand.
+
+    Raises:
+        ConfigurationError: The address or the key can't be used.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        profile: AnthropicProfile | None = None,
+        betas: Sequence[str] = (),
+        timeout: float | None = None,
+        idle_timeout: float | None = IDLE_TIMEOUT,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
+        profile = profile or ANTHROPIC
+        own = profile.base_url if profile is not ANTHROPIC else None
+        base_url = address(base_url or own, "ANTHROPIC_BASE_URL", ANTHROPIC_URL).rstrip("/")
+        native = profile.native_output_schema and profile.rule(model).output_schema
+        self._model = model
+        self._profile = profile.model_copy(update={"model": model, "native_output_schema": native})
+        self._betas = (betas,) if isinstance(betas, str) else tuple(betas)
+        self._endpoint = Endpoint(
+            f"AnthropicMessages({model!r})",
+            base_url.removesuffix(_PATH).removesuffix("/v1"),
+            _PATH,
+            api_key=api_key,
+            secret_name=profile.secret_name,
+            key_required=profile.key_required,
+            timeout=timeout,
+            idle_timeout=idle_timeout,
+            connect_timeout=connect_timeout,
+            silence=profile.silence,
+        )
+
+    def __repr__(self) -> str:
+        return f"AnthropicMessages({self._model!r}, base_url={self._endpoint.base_url!r})"
+
+    @property
+    def profile(self) -> AnthropicProfile:
+        """Facts of the server and the model."""
+        return self._profile
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """Names of the keys to send along."""
+        return self._endpoint.secret_names
+
+    @property
+    def key_required(self) -> bool:
+        """Whether a call without a key can't work."""
+        return self._endpoint.key_required
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send the request and yield what comes back.
+
+        Raises:
+            MissingSecretError: There is no key, and the server needs one.
+        """
+        call = build_call(request, self._model, self._profile)
+        headers = {"anthropic-version": API_VERSION, **self._profile.headers}
+        betas = dict.fromkeys((*self._betas, *call.betas))
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
+        exchange = self._endpoint.exchange(request, call.body, headers, key_header=self._profile.key_header)
+        decoder = AnswerDecoder(MessageStream(self._profile, request.model or self._model, secret=exchange.secret))
+        return converse(exchange, decoder)
