@@ -7,6 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .anthropic.model import AnthropicMessages as AnthropicMessages
+    from .anthropic.profile import AnthropicProfile as AnthropicProfile
     from .chat.model import OpenAIChat as OpenAIChat
     from .chat.profile import ChatProfile as ChatProfile
     from .fallback import FallbackModel as FallbackModel
@@ -16,41 +18,48 @@ if TYPE_CHECKING:
     from .protocol import Model as Model
     from .protocol import NeedsSecrets as NeedsSecrets
     from .registry import register_model as register_model
+    from .responses.model import OpenAIResponses as OpenAIResponses
+    from .responses.profile import ResponsesProfile as ResponsesProfile
     from .retry import RetryPolicy as RetryPolicy
-    from .unfold import unfold as unfold
     from .registry import resolve as resolve
     from .scripted import ScriptedModel as ScriptedModel
 
 _HOMES = {
+    "AnthropicMessages": "anthropic.model",
+    "AnthropicProfile": "anthropic.profile",
     "ChatProfile": "chat.profile",
     "FallbackModel": "fallback",
     "Model": "protocol",
     "ModelProfile": "profile",
     "NeedsSecrets": "protocol",
     "OpenAIChat": "chat.model",
+    "OpenAIResponses": "responses.model",
     "Price": "profile",
     "RetryPolicy": "retry",
+    "ResponsesProfile": "responses.profile",
     "ScriptedModel": "scripted",
-    "unfold": "unfold",
     "register_model": "registry",
     "resolve": "registry",
     "set_price": "pricing",
 }
 
 __all__ = [
+    "AnthropicMessages",
+    "AnthropicProfile",
     "ChatProfile",
     "FallbackModel",
     "Model",
     "ModelProfile",
     "NeedsSecrets",
     "OpenAIChat",
+    "OpenAIResponses",
     "Price",
     "RetryPolicy",
+    "ResponsesProfile",
     "ScriptedModel",
     "register_model",
     "resolve",
     "set_price",
-    "unfold",
 ]
 
 

@@ -9,10 +9,11 @@ from runtree.messages.failure import Failure
 from runtree.messages.model import Failed, ModelEvent, ModelRequest, ModelResponse
 from runtree.messages.transcript import AssistantMessage
 from runtree.messages.usage import NO_COST, NO_USAGE, Usage
-from runtree.providers import FallbackModel, unfold
+from runtree.providers import FallbackModel
 from runtree.providers.profile import ModelProfile, Price
 from runtree.providers.retry import RetryPolicy
 from runtree.providers.scripted import ScriptedModel
+from runtree.providers.unfold import unfold
 from tests.kit.host import MemoryTree
 
 USED = Usage(input_tokens=1_000_000, output_tokens=0)
@@ -59,7 +60,7 @@ async def test_u06_k07_a_kept_answer_is_free_and_marked_and_told_once() -> None:
     tree = MemoryTree(Agent("lead", priced("dear", 5), middleware=[Kept(kept)]))
     result = await tree.execute()
     assert result.output == "known"
-    assert (result.usage, result.cost.amount) == (NO_USAGE, 0)
+    assert (result.usage, result.cost) == (NO_USAGE, NO_COST)
     [line] = result.model_calls
-    assert (line.cached, line.model, line.cost.amount) == (True, "dear", 0)
+    assert (line.cached, line.model, line.cost) == (True, "dear", NO_COST)
     assert [(item.reasoning, item.text) for item in tree.of("model_delta")] == [("hm", ""), ("", "known")]
