@@ -111,8 +111,7 @@ def _table(rows: list[Row], width: int) -> list[Text]:
         line.append("  ")
         said = _said(row)
         line.append(
-            _end_of(said, width - line.cell_len) if row.state == "running" else said,
-            style="" if row.state == "completed" or not row.note else colour,
+            _end_of(said, width - line.cell_len) if row.state == "running" else said, style=_style_of_said(row, colour)
         )
         lines.append(line)
     return lines
@@ -132,7 +131,14 @@ def _activity(row: Row) -> str:
 
 
 def _said(row: Row) -> str:
-    return " ".join(printable(row.note if row.note and row.state != "completed" else row.last_line).split())
+    said = row.note if row.note and row.state != "completed" else row.thought or row.last_line
+    return " ".join(printable(said).split())
+
+
+def _style_of_said(row: Row, colour: str) -> str:
+    if row.note and row.state != "completed":
+        return colour
+    return "dim italic" if row.thought else ""
 
 
 def _end_of(text: str, room: int) -> str:

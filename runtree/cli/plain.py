@@ -41,12 +41,13 @@ class JsonView:
 
 
 class PlainView:
-    """Writes a line for every event and every line of text, each with its agent and the end of its run id."""
+    """Writes a line for every event and every line of text (`|`) and of reasoning (`~`), each with its agent and the end of its run id."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
         self._agents: dict[str, str] = {}
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, tuple[str, str]] = {}
+        """What a run has begun to say, behind the mark of what it is."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -60,7 +61,8 @@ class PlainView:
         if isinstance(item, RunStarted):
             self._agents[item.run_id] = item.agent
         if isinstance(item, ModelDelta):
-            self._speak(item)
+            self._speak(item.run_id, "~", item.reasoning)
+            self._speak(item.run_id, "|", item.text)
             return
         said = list(_lines_of(item))
         if said or isinstance(item, AssistantMessageItem):
@@ -68,15 +70,20 @@ class PlainView:
         for line in said:
             self._line(item.run_id, line)
 
-    def _speak(self, item: ModelDelta) -> None:
-        *complete, rest = (self._texts.get(item.run_id, "") + item.text).split("\n")
-        self._texts[item.run_id] = rest
+    def _speak(self, run_id: str, mark: str, text: str) -> None:
+        if not text:
+            return
+        if mark != self._texts.get(run_id, (mark, ""))[0]:
+            self._flush(run_id)
+        *complete, rest = (self._texts.get(run_id, (mark, ""))[1] + text).split("\n")
+        self._texts[run_id] = (mark, rest)
         for line in complete:
-            self._line(item.run_id, f"| {line}")
+            self._line(run_id, f"{mark} {line}")
 
     def _flush(self, run_id: str) -> None:
-        if rest := self._texts.pop(run_id, ""):
-            self._line(run_id, f"| {rest}")
+        mark, rest = self._texts.pop(run_id, ("|", ""))
+        if rest:
+            self._line(run_id, f"{mark} {rest}")
 
     def _line(self, run_id: str, text: str) -> None:
         agent = self._agents.get(run_id, "run")

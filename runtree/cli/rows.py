@@ -52,6 +52,8 @@ class Row:
     """The last line that is not blank, with the line feed that ended it; of a very long one the begin and the end."""
     speaks: bool = False
     """It has said something in this turn."""
+    thought: str = ""
+    """The last line of its reasoning, while it reasons."""
 
     @property
     def last_line(self) -> str:
@@ -60,10 +62,13 @@ class Row:
 
     def say(self, text: str) -> None:
         """Take in what the run said next."""
-        lines = ((self.text if self.speaks else "") + text).splitlines(keepends=True)
-        line = next((line for line in reversed(lines) if line.strip()), "")
-        self.text = line if len(line) <= _KEPT_TEXT else line[: _KEPT_TEXT // 2] + line[-(_KEPT_TEXT // 2) :]
+        self.text = _last_line((self.text if self.speaks else "") + text)
         self.speaks = True
+        self.thought = ""
+
+    def think(self, text: str) -> None:
+        """Take in what the run thought next."""
+        self.thought = _last_line(self.thought + text)
 
     @property
     def activity(self) -> str:
@@ -75,6 +80,13 @@ class Row:
         if len(names) == 1:
             return last
         return f"{last} ({len(names)})" if len(set(names)) == 1 else f"{last} +{len(names) - 1}"
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that is not blank; of a very long one the begin and the end."""
+    lines = text.splitlines(keepends=True)
+    line = next((line for line in reversed(lines) if line.strip()), "")
+    return line if len(line) <= _KEPT_TEXT else line[: _KEPT_TEXT // 2] + line[-(_KEPT_TEXT // 2) :]
 
 
 class Tree:
@@ -154,11 +166,15 @@ def _reduce(row: Row, item: StreamItem) -> None:
             row.agent, row.model, row.started = item.agent, item.model, item.time
         case TurnStarted():
             row.speaks = False
+            row.thought = ""
         case ModelDelta():
             row.note = ""
+            if item.reasoning:
+                row.think(item.reasoning)
             if item.text:
                 row.say(item.text)
         case ToolCallStarted():
+            row.thought = ""
             row.open_calls[item.call_id] = item.tool_name
         case ToolProgress(message=message) if message:
             row.note = message
@@ -166,7 +182,7 @@ def _reduce(row: Row, item: StreamItem) -> None:
             row.open_calls.pop(item.call_id, None)
             row.note = ""
         case AttemptDiscarded():
-            row.text, row.speaks = "", False
+            row.text, row.speaks, row.thought = "", False, ""
             row.note = f"trying again: {item.reason}" if item.reason else ""
         case UsageUpdated():
             row.totals = Totals(
@@ -180,6 +196,7 @@ def _reduce(row: Row, item: StreamItem) -> None:
 
 def _end(row: Row, item: TerminalItem) -> None:
     row.open_calls.clear()
+    row.thought = ""
     row.ended, row.totals = item.time, item.totals
     match item:
         case RunFailed():

@@ -94,17 +94,22 @@ def test_l7_what_was_discarded_is_not_shown(scope: str) -> None:
 
 def test_l7_why_it_is_tried_again_is_shown_until_the_model_speaks() -> None:
     teller = Teller()
-    fields = {
-        "scope": "model_call",
-        "discarded_attempt": 1,
-        "first_seq": 1,
-        "last_seq": 0,
-        "reason": "overloaded: busy",
-    }
-    tree = _tree(teller.item(RunStarted, agent="a"), teller.item(AttemptDiscarded, **fields))
+    again = teller.item(
+        AttemptDiscarded, scope="model_call", discarded_attempt=1, first_seq=1, last_seq=0, reason="overloaded: busy"
+    )
+    tree = _tree(teller.item(RunStarted, agent="a"), again)
     assert tree.rows[ROOT].note == "trying again: overloaded: busy"
     tree.apply(teller.item(ModelDelta, reasoning="hm"))
     assert tree.rows[ROOT].note == ""
+
+
+def test_t1_reasoning_is_shown_until_something_is_said() -> None:
+    teller = Teller()
+    tree = _tree(teller.item(RunStarted, agent="a"), teller.item(ModelDelta, reasoning="first\nsec"))
+    tree.apply(teller.item(ModelDelta, reasoning="ond"))
+    assert (tree.rows[ROOT].thought, tree.rows[ROOT].last_line) == ("second", "")
+    tree.apply(teller.item(ModelDelta, text="done"))
+    assert (tree.rows[ROOT].thought, tree.rows[ROOT].last_line) == ("", "done")
 
 
 def test_text_is_kept_within_bounds() -> None:

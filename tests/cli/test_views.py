@@ -83,6 +83,19 @@ async def test_plain_lines_say_what_is_missing_or_does_not_count() -> None:
     ]
 
 
+async def test_t1_plain_lines_tell_reasoning_from_text() -> None:
+    teller = Teller()
+    items: list[StreamItem] = [teller.item(RunStarted, agent="a")]
+    items += [teller.item(ModelDelta, reasoning=piece) for piece in ("let me", " see\nso", "")]
+    items += [teller.item(ModelDelta, text=piece) for piece in ("the ", "answer")]
+    assert await _plain(items) == [
+        "[a LEAD01] started",
+        "[a LEAD01] ~ let me see",
+        "[a LEAD01] ~ so",
+        "[a LEAD01] | the answer",
+    ]
+
+
 async def test_json_lines_are_the_items() -> None:
     lines: list[str] = []
     items = [*fan_out(), UnknownItem(kind="input_requested", run_id=ROOT)]
