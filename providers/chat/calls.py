@@ -55,6 +55,23 @@ class CallAssembler:
         for fragment in as_objects(fragments if is_array(fragments) else [fragments]):
             yield from self._take(fragment, touched)
 
+    def go_on(self, fragments: Any) -> ToolCallDelta | None:
+        """Take the `tool_calls` of a delta that has more arguments of a known call and nothing else; `None`: it has to be fed."""
+        try:
+            (fragment,) = fragments
+            index, function = fragment["index"], fragment["function"]
+            call, arguments = self._by_index[index], function["arguments"]
+            if len(fragment) > 2 and (fragment.get("id") not in (None, "") or any(map(fragment.get, self._kept))):
+                return None
+            if len(function) > 1 and function.get("name") not in (None, ""):
+                return None
+        except (KeyError, TypeError, ValueError):
+            return None
+        if not call.announced or index.__class__ is not int or arguments.__class__ is not str or not arguments:
+            return None
+        call.pieces.append(arguments)
+        return ToolCallDelta.of(call.id, call.name, arguments)
+
     def close(self, *, whole_answer: bool) -> Iterator[ToolCallDelta]:
         """Tell the calls that were waiting for an id.
 
@@ -94,7 +111,7 @@ class CallAssembler:
             if call.name and call.id:
                 yield self._announce(call)
         elif arguments:
-            yield ToolCallDelta(call_id=call.id, tool_name=call.name, arguments=arguments)
+            yield ToolCallDelta.of(call.id, call.name, arguments)
 
     def _announce(self, call: _Call) -> ToolCallDelta:
         call.announced = True

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, model_validator
 
 from ...messages.model import ModelSettings, ToolChoice
 from ...messages.value import Value
@@ -84,7 +84,7 @@ class ChatProfile(ModelProfile):
     """Fields of the request that have another name here, by their names in the protocol."""
     tool_choices: Mapping[ToolChoice, str | None] = Field(default_factory=dict[ToolChoice, str | None])
     """Other words for a tool choice; `None`: it can't be asked for. Without `none` the tools are not sent instead."""
-    extra_body: Mapping[str, JsonValue] = Field(default_factory=dict)
+    extra_body: Mapping[str, Any] = Field(default_factory=dict)
     """Further fields of each request."""
     thinks: bool = False
     """Whether models think if the request does not say."""
@@ -94,9 +94,9 @@ class ChatProfile(ModelProfile):
     """Words for an effort that this server has others for."""
     budget_field: str | None = None
     """Field of the number of tokens for reasoning, inner ones by dots; a number is sent instead of an effort."""
-    thinking_on: Mapping[str, JsonValue] = Field(default_factory=dict)
+    thinking_on: Mapping[str, Any] = Field(default_factory=dict)
     """Further fields where an effort or a number is asked for."""
-    thinking_off: Mapping[str, JsonValue] = Field(default_factory=dict)
+    thinking_off: Mapping[str, Any] = Field(default_factory=dict)
     """Fields instead of the effort `none`; empty: the word is sent."""
 
     # History
@@ -115,7 +115,7 @@ class ChatProfile(ModelProfile):
     """What is sent with such a message that has no reasoning; `None`: the field is left out."""
     plain_replay: str | None = None
     """Field for reasoning that came without an array, where `replay_shape` is `details`."""
-    foreign_call_extras: Mapping[str, JsonValue] = Field(default_factory=dict)
+    foreign_call_extras: Mapping[str, Any] = Field(default_factory=dict)
     """What the first call of a message carries in place of the data that only this server can make."""
     empty_content: Literal["null", "text", "absent"] = "null"
     """What stands in for the text of a message that has calls only."""
@@ -158,17 +158,18 @@ class ChatProfile(ModelProfile):
         facts = self
         for rule in self.rules:
             if rule.holds(facts, model, settings):
-                facts = facts._changed(rule.changes)
+                facts = facts.model_copy(update=dict(rule.changes))
         return facts
 
-    def _changed(self, changes: Mapping[str, Any]) -> Self:
-        return type(self).model_validate({**dict(self), **changes, "rules": ()})
-
     @model_validator(mode="after")
-    def _rules_make_sense(self) -> Self:
-        for rule in self.rules:
-            unknown = set(rule.changes) - set(type(self).model_fields)
-            if unknown:
-                raise ValueError(f"a rule changes {', '.join(sorted(unknown))}, which no profile has")
-            self._changed(rule.changes)
+    def _check_rules(self) -> Self:
+        # What a rule changes is checked here, once, and not for every request.
+        self.__dict__["rules"] = tuple(self._checked(rule) for rule in self.rules)
         return self
+
+    def _checked(self, rule: ModelRule) -> ModelRule:
+        unknown = set(rule.changes) - set(type(self).model_fields)
+        if unknown:
+            raise ValueError(f"a rule changes {', '.join(sorted(unknown))}, which no profile has")
+        changed = type(self).model_validate({**dict(self), **rule.changes, "rules": ()})
+        return rule.model_copy(update={"changes": {name: getattr(changed, name) for name in rule.changes}})

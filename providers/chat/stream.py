@@ -3,7 +3,7 @@
 import json
 from typing import Any, cast
 
-import pydantic_core
+from pydantic_core import from_json
 
 from ...messages.content import RedactedThinkingBlock
 from ...messages.failure import Failure
@@ -25,6 +25,7 @@ from ..shapes import as_object, as_objects
 from .calls import CallAssembler
 from .details import ReasoningDetails
 from .parts import PieceKind, pieces_of, readable
+from .plain import plain_delta
 from .profile import ChatProfile
 from .think import ThinkSplitter
 from .usage import read_cost, read_usage
@@ -94,17 +95,17 @@ class ChatStream:
         """
         if self.closed or self.done:
             return []
-        if data[:1] == b"[" and data.strip() == b"[DONE]":
-            self.done = True
-            return []
-        chunk = _parse(data)
+        try:
+            chunk = from_json(data, cache_strings="keys")
+        except ValueError:
+            chunk = _repaired(data)
         if chunk.__class__ is not dict:
             return self._unreadable(data, chunk, event, last)
-        text = _plain_text(chunk)
-        if text and self._started and self._think is None and event is None:
-            self._thinking = False
-            self._fold.text(text)
-            return [TextDelta(text=text)]
+        if self._started and event is None:
+            said = plain_delta(chunk)
+            delta = said and self._take_plain(*said)
+            if delta:
+                return [delta]
         events: list[ModelEvent] = []
         if not self._started:
             self._start(chunk, events)
@@ -154,6 +155,24 @@ class ChatStream:
         for delta in self._calls.close(whole_answer=False):
             self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
         return Failed(error=failure, partial=self._fold.partial(), usage=self._fold.usage)
+
+    def _take_plain(self, field: str, value: Any) -> ModelEvent | None:
+        """Take a delta that says one thing and goes on with what was said before it; `None`: it has to go the long way."""
+        if value.__class__ is str:
+            if field == "content" and self._think is None:
+                self._thinking = False
+                self._fold.text(value)
+                return TextDelta.of(value)
+            if self._thinking and not self._signed and field in self._fields:
+                self._fold.reasoning(value, self._block)
+                return ReasoningDelta.of(value, self._block)
+        elif field == "tool_calls":
+            delta = self._calls.go_on(value)
+            if delta is not None:
+                self._thinking = False
+                self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
+                return delta
+        return None
 
     def _start(self, chunk: dict[str, Any], events: list[ModelEvent]) -> None:
         if chunk.get("error") or chunk.get("object") == "error":
@@ -227,7 +246,7 @@ class ChatStream:
         if piece:
             self._thinking = False
             self._fold.text(piece)
-            events.append(TextDelta(text=piece))
+            events.append(TextDelta.of(piece))
 
     def _take_calls(self, fragments: Any, events: list[ModelEvent]) -> None:
         for delta in self._calls.feed(fragments):
@@ -290,7 +309,7 @@ class ChatStream:
                 self._thinking = self._thinking and not self._signed
                 self._think_on()
                 self._fold.reasoning(piece, self._block)
-                events.append(ReasoningDelta(text=piece, index=self._block))
+                events.append(ReasoningDelta.of(piece, self._block))
             elif kind == "signature":
                 self._think_on()
                 self._signed = True
@@ -316,6 +335,9 @@ class ChatStream:
             events.append(self.fail(from_frame(side["error"], secret=self._secret)))
 
     def _unreadable(self, data: bytes, chunk: Any, event: str | None, last: bool) -> list[ModelEvent]:
+        if data.strip() == b"[DONE]":
+            self.done = True
+            return []
         if event == "error" and data.strip():
             return [self.fail(from_frame(data.decode("utf-8", "replace"), secret=self._secret))]
         if last or not data.strip():
@@ -353,33 +375,13 @@ def _protocol(message: str) -> Failure:
     return Failure(code="protocol", message=message, retryable=True)
 
 
-def _plain_text(chunk: dict[str, Any]) -> str | None:
-    """Return the text of a chunk that is text and nothing else, as nearly all are, and `None` for any other.
+def _repaired(data: bytes) -> Any:
+    """Return the JSON value of text with half characters, `None` if it is none.
 
-    This is the path that decides what a delta costs: it may only let pass what the long way would treat the same.
+    They are bytes that are no UTF-8, or one half of an escaped pair; they are replaced, the rest is kept.
     """
-    if chunk.get("usage") or chunk.get("error") or chunk.get("object") == "error" or "x_groq" in chunk:
-        return None
-    try:
-        (choice,) = chunk["choices"]
-        delta = choice["delta"]
-        text = delta["content"]
-        if len(delta) > 1 or text.__class__ is not str or choice.get("index") or choice.get("finish_reason"):
-            return None
-        return None if "usage" in choice or "error" in choice else text
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
-def _parse(data: bytes) -> Any:
-    """Return the JSON value, `None` if it is none."""
-    try:
-        return pydantic_core.from_json(data, cache_strings="keys")
-    except ValueError:
-        pass
-    # Half characters: bytes that are no UTF-8, or one half of an escaped pair. They are replaced, the rest is kept.
     try:
         lenient = json.loads(data.decode("utf-8", "replace"))
-        return pydantic_core.from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
+        return from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None

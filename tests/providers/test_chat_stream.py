@@ -95,13 +95,6 @@ def test_p01_answer_byte_by_byte(case: Case) -> None:
     check(case, decode(case.body[at : at + 1] for at in range(len(case.body))))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_p01_any_cut_gives_the_same_events(case: Case) -> None:
-    whole = merge(decode([case.body]))
-    for at in range(len(case.body)):
-        assert merge(decode([case.body[:at], case.body[at:]])) == whole, f"cut at {at}"
-
-
 @given(st.sampled_from(CASES), st.lists(st.integers(0, 2000), max_size=12))
 def test_p01_any_cuts_give_the_same_events(case: Case, cuts: list[int]) -> None:
     assert merge(decode(_pieces(case.body, cuts))) == merge(decode([case.body]))
