@@ -171,5 +171,6 @@ def _pickled(field: str, value: Any) -> bytes:
 
 def _print_spent(run_id: str, totals: Totals) -> None:
     usage, cost = totals.total_usage, totals.total_cost
-    money = "cost unknown" if cost.amount is None or cost.precision == "unknown" else f"${cost.amount}"
+    about = "about " if cost.precision == "estimated" else ""
+    money = "cost unknown" if cost.amount is None or cost.precision == "unknown" else f"{about}${cost.amount}"
     sys.stderr.write(f"runtree: cancelled {run_id}: {usage.tokens} tokens ({usage.precision}), {money}\n")

@@ -29,9 +29,9 @@ def tokens_of_request(request: ModelRequest, image_tokens: int = IMAGE_TOKENS) -
         request: Its instructions, tools and messages count, with reasoning, but without signatures.
         image_tokens: Tokens of one image; see `ModelProfile.image_tokens`.
     """
-    size, images = _size(request.instructions), 0
+    size, images = size_of(request.instructions), 0
     for tool in request.tools:
-        size += _PER_MESSAGE + _size(tool.name) + _size(tool.description) + _json_size(tool.parameters)
+        size += _PER_MESSAGE + size_of(tool.name) + size_of(tool.description) + _json_size(tool.parameters)
     if request.output_schema is not None:
         size += _json_size(request.output_schema.parameters)
     for content in _contents(request.messages):
@@ -56,13 +56,14 @@ def _contents(messages: Sequence[Message]) -> list[Sequence[Any]]:
 
 def _block_size(block: Any) -> int:
     if isinstance(block, TextBlock | ThinkingBlock):
-        return _size(block.text)
+        return size_of(block.text)
     if isinstance(block, ToolCallBlock):
-        return _PER_MESSAGE + _size(block.tool_name) + _size(block.arguments_json)
+        return _PER_MESSAGE + size_of(block.tool_name) + size_of(block.arguments_json)
     return len(block.model_dump_json())
 
 
-def _size(text: str) -> int:
+def size_of(text: str) -> int:
+    """Return the bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 

@@ -25,7 +25,6 @@ LISTED: Mapping[str, str] = {
     "deepseek": "deepseek",
     "fireworks": "fireworks",
     "gemini": "google",
-    "github": "github-copilot",
     "google": "google",
     "groq": "groq",
     "minimax": "minimax",

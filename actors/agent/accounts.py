@@ -42,10 +42,8 @@ class Accounts:
         self._version = 0
         self._reported: tuple[int, Totals] | None = None
 
-    def add_model_call(self, record: ModelCallRecord | Usage, cost: Cost = NO_COST) -> None:
+    def add_model_call(self, record: ModelCallRecord) -> None:
         """Count one try of a model call, or a cached answer, which is free."""
-        if isinstance(record, Usage):
-            record = ModelCallRecord(model="", provider="", usage=record, cost=cost)
         if record.cached:
             record = record.model_copy(update={"usage": NO_USAGE, "cost": NO_COST})
         else:

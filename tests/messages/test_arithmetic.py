@@ -35,6 +35,7 @@ usages = st.builds(
     output_tokens=_tokens,
     cache_read_tokens=_tokens,
     cache_write_tokens=_tokens,
+    cache_write_1h_tokens=_tokens,
     reasoning_tokens=_tokens,
     model_calls=st.integers(0, 1000),
     tool_calls=st.integers(0, 1000),
