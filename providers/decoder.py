@@ -67,12 +67,15 @@ class AnswerDecoder:
         if len(received) == 1:
             return self._machine.feed(*received[0])
         events: list[ModelEvent] = []
+        feed = self._machine.feed
         for data, event in received:
-            events += self._machine.feed(data, event)
+            events += feed(data, event)
         return events
 
     def finish(self) -> list[ModelEvent]:
         """Take the end of the answer; the last event is terminal, unless it was given before."""
+        if self._machine.closed:
+            return []
         if self._sse is None:
             body = b"".join(self._body)
             return (self._machine.feed_body(body) if body.strip() else []) + self._machine.finish()

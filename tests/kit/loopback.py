@@ -10,6 +10,7 @@ import base64
 import itertools
 import json
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -117,7 +118,9 @@ class Route:
     async def _ask(self, method: str, path: str, content: Any = None) -> Any:
         import httpx  # not in the server's process, where it would only cost time
 
-        async with httpx.AsyncClient(timeout=LIMIT + 5, trust_env=False) as client:
+        # Without the certificates of the machine, which take longer to read than the answer.
+        nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        async with httpx.AsyncClient(timeout=LIMIT + 5, trust_env=False, verify=nobody) as client:
             answer = await client.request(method, f"{self._control}/{path}", json=content)
         assert answer.status_code == 200, f"{path}: {answer.text}"
         return answer.json()
@@ -302,7 +305,8 @@ async def _play(
 async def _pieces(step: Step) -> AsyncIterator[bytes]:
     data = base64.b64decode(step["data"])
     if step["do"] == "send":
-        yield data
+        if data:  # an empty chunk would be the end of the body
+            yield data
         return
     for index in range(len(data)):
         yield data[index : index + 1]

@@ -1,0 +1,1 @@
+"""What a model says, written once in neutral words and spoken in the dialect of every provider."""
