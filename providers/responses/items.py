@@ -17,6 +17,7 @@ from ..fold import parse_arguments
 from ..shapes import as_array, as_object, is_object
 
 _BETWEEN_SUMMARIES = "\n\n"
+_INPUT_BEGINS, _INPUT_ENDS = '{"input":"', '"}'
 
 
 class Item:
@@ -33,6 +34,15 @@ class Item:
     def open(self, served: dict[str, Any]) -> list[ModelEvent]:
         """Take the item as it was announced and return what is to be told of it."""
         self.served = served
+        return []
+
+    def feed(self, piece: str, part: Any = None) -> list[ModelEvent]:
+        """Take a piece and return what is to be told of it.
+
+        Args:
+            piece: The piece, not empty.
+            part: Number of the summary it belongs to; `None`: it is no summary.
+        """
         return []
 
     def close(self, served: dict[str, Any]) -> list[ModelEvent]:
@@ -63,32 +73,33 @@ class Item:
 class ReasoningItem(Item):
     """Reasoning: readable as a summary in parts, or as the text itself, or not at all."""
 
-    __slots__ = ("_kind", "_part", "_whole", "number")
+    __slots__ = ("_part", "_whole", "number")
 
     def __init__(self, index: int | None, number: int) -> None:
         super().__init__(index)
         self.number = number
-        self._kind: str | None = None
         self._part: Any = None
         self._whole: str | None = None
 
-    def feed(self, kind: str, part: Any, piece: str) -> list[ModelEvent]:
-        """Take a piece of the summary or of the text; of the two only what comes first is told, the other says the same."""
-        if self.done or kind != (self._kind or kind):
+    def feed(self, piece: str, part: Any = None) -> list[ModelEvent]:
+        """Take a piece of a summary or of the text; of the two only what comes first is told, the other says the same."""
+        if self.done:
             return []
-        # Only summaries have parts that mean something: some servers number the pieces of a text.
-        if self.pieces and kind == "summary" and part != self._part:
-            piece = _BETWEEN_SUMMARIES + piece
-        self._kind, self._part = kind, part
+        if part != self._part or not self.pieces:
+            if self.pieces:
+                if part is None or self._part is None:
+                    return []
+                piece = _BETWEEN_SUMMARIES + piece
+            self._part = part
         self.pieces.append(piece)
-        return [ReasoningDelta(text=piece, index=self.number)]
+        return [ReasoningDelta.of(piece, self.number)]
 
     def close(self, served: dict[str, Any]) -> list[ModelEvent]:
         """Take the whole item."""
         super().close(served)
         summary = _BETWEEN_SUMMARIES.join(filter(None, map(_text_of, as_array(served.get("summary")))))
         text = "".join(map(_text_of, as_array(served.get("content"))))
-        self._whole = (text or summary) if self._kind == "text" else (summary or text)
+        self._whole = (text or summary) if self.pieces and self._part is None else (summary or text)
         events: list[ModelEvent] = []
         if rest := self._rest(self._whole):
             events.append(ReasoningDelta(text=rest, index=self.number))
@@ -120,12 +131,12 @@ class MessageItem(Item):
         super().__init__(index)
         self.refuses = False
 
-    def feed(self, piece: str) -> list[ModelEvent]:
+    def feed(self, piece: str, part: Any = None) -> list[ModelEvent]:
         """Take a piece of the text."""
         if self.done:
             return []
         self.pieces.append(piece)
-        return [TextDelta(text=piece)]
+        return [TextDelta.of(piece)]
 
     def close(self, served: dict[str, Any]) -> list[ModelEvent]:
         """Take the whole item."""
@@ -187,12 +198,12 @@ class CallItem(Item):
             self._used.add(self.call_id)
         return [] if told else self._tell("".join(self.pieces))
 
-    def feed(self, piece: str) -> list[ModelEvent]:
+    def feed(self, piece: str, part: Any = None) -> list[ModelEvent]:
         """Take a piece of the arguments."""
         if self.done or self.settled is not None:
             return []
-        self.pieces.append(self._as_json(piece))
-        return self._tell(self.pieces[-1])
+        self.pieces.append(piece)
+        return self._tell(piece)
 
     def settle(self, value: Any) -> None:
         """Take the whole arguments, before the whole item comes."""
@@ -217,7 +228,7 @@ class CallItem(Item):
             return
         raw = "".join(self.pieces) if self.settled is None else self.settled
         cut = self.served.get("status") == "incomplete" or (self.settled is None and not (ended and raw.strip()))
-        arguments = None if cut else self._parse(raw)
+        arguments = None if cut else parse_arguments(raw)
         extras: dict[str, Any] = {"item": self._frame(), **_marked(after)} if self.done else {}
         shown = raw
         if arguments == {} and raw.strip() in ("", "null"):
@@ -236,21 +247,15 @@ class CallItem(Item):
         return [self._delta(piece)] if self.is_told else []
 
     def _delta(self, piece: str) -> ToolCallDelta:
-        return ToolCallDelta(call_id=self.call_id, tool_name=self.name, arguments=piece)
+        return ToolCallDelta.of(self.call_id, self.name, piece)
 
     def _frame(self) -> dict[str, Any]:
         return {**self.served, "call_id": None, "name": None, self.field: None}
-
-    def _as_json(self, piece: str) -> str:
-        return piece
 
     def _read(self, value: Any) -> str:
         if isinstance(value, str):
             return value
         return "" if value is None else pydantic_core.to_json(value).decode()
-
-    def _parse(self, raw: str) -> dict[str, Any] | None:
-        return parse_arguments(raw)
 
 
 class CustomCallItem(CallItem):
@@ -260,18 +265,12 @@ class CustomCallItem(CallItem):
 
     field: ClassVar[str] = "input"
 
-    def feed(self, piece: str) -> list[ModelEvent]:
+    def feed(self, piece: str, part: Any = None) -> list[ModelEvent]:
         """Take a piece of the text."""
-        if not self.pieces and not self.done:
-            self.pieces.append('{"input":"')
-            return [*self._tell(self.pieces[0]), *super().feed(piece)]
-        return super().feed(piece)
-
-    def _as_json(self, piece: str) -> str:
-        return json.dumps(piece, ensure_ascii=False)[1:-1]
+        return super().feed(("" if self.pieces else _INPUT_BEGINS) + _escaped(piece))
 
     def _read(self, value: Any) -> str:
-        return f'{{"input":"{self._as_json(super()._read(value))}"}}'
+        return f"{_INPUT_BEGINS}{_escaped(super()._read(value))}{_INPUT_ENDS}"
 
 
 def item_class(served: dict[str, Any]) -> type[Item]:
@@ -285,6 +284,10 @@ _CLASSES: dict[str, type[Item]] = {
     "function_call": CallItem,
     "custom_tool_call": CustomCallItem,
 }
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _marked(after: int) -> dict[str, Any]:

@@ -2,19 +2,20 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import pydantic_core
 
 from ...messages.failure import Failure
-from ...messages.model import Completed, Failed, ModelEvent, Started, TextDelta, UsageDelta
+from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
 from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
 from ..failures import clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
 from ..shapes import as_object
 from .answer import Answer
-from .items import CallItem, CustomCallItem, MessageItem, ReasoningItem
+from .items import CallItem, CustomCallItem, Item, MessageItem, ReasoningItem
 from .profile import ResponsesProfile
 from .usage import read_cost, read_usage
 
@@ -46,7 +47,7 @@ class ResponsesStream:
         self._model = model
         self._secret = secret
         self._started = False
-        self._text: MessageItem | None = None
+        self._fed: dict[str, Item] = {}
         self._usage = UNKNOWN_USAGE
         self._cost: Cost | None = None
         self._response_id: str | None = None
@@ -64,14 +65,14 @@ class ResponsesStream:
         try:
             said = pydantic_core.from_json(data, cache_strings="keys")
             kind = said["type"]
+            item = self._fed.get(kind)
         except (ValueError, KeyError, TypeError, IndexError):
             return self._take_odd(data, event, last)
-        if kind == "response.output_text.delta":
-            # The path that decides what a delta costs: it may only let pass what the long way would treat the same.
-            item, piece = self._text, said.get("delta")
-            if item and item.index == said.get("output_index") and not item.done and piece and piece.__class__ is str:
-                item.pieces.append(piece)
-                return [TextDelta(text=piece)]
+        # The path that decides what a delta costs: it may only let pass what the long way would treat the same.
+        if item is not None and not item.done and item.index == said.get("output_index"):
+            piece = said.get("delta")
+            if piece and piece.__class__ is str and event != "error":
+                return item.feed(piece, said.get("summary_index"))
         return self._take(said, kind, event)
 
     def feed_body(self, body: bytes) -> list[ModelEvent]:
@@ -126,6 +127,7 @@ class ResponsesStream:
         self._read_head(as_object(said.get("response")))
 
     def _take_added(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
+        self._fed.clear()
         events += self._answer.open(said, as_object(said.get("item")))
 
     def _take_whole(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
@@ -133,39 +135,21 @@ class ResponsesStream:
         if item:
             events += self._answer.close(said, item)
 
-    def _take_text(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
-        piece = _piece(said)
-        if piece:
-            self._text = self._answer.find(said, MessageItem)
-            events += self._text.feed(piece)
+    def _take_piece(self, said: dict[str, Any], events: list[ModelEvent], wanted: type[Item]) -> None:
+        piece, kind = said.get("delta"), said.get("type")
+        if piece and isinstance(piece, str):
+            item = self._answer.find(said, wanted)
+            if isinstance(kind, str):
+                self._fed[kind] = item
+            events += item.feed(piece, said.get("summary_index"))
 
     def _take_refusal(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
         self._answer.find(said, MessageItem).refuses = True
-        self._take_text(said, events)
-
-    def _take_summary(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
-        piece = _piece(said)
-        if piece:
-            events += self._answer.find(said, ReasoningItem).feed("summary", said.get("summary_index"), piece)
-
-    def _take_reasoning(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
-        piece = _piece(said)
-        if piece:
-            events += self._answer.find(said, ReasoningItem).feed("text", None, piece)
-
-    def _take_arguments(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
-        piece = _piece(said)
-        if piece:
-            events += self._answer.find(said, CallItem).feed(piece)
+        self._take_piece(said, events, MessageItem)
 
     def _take_whole_arguments(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
         if "arguments" in said:
             self._answer.find(said, CallItem).settle(said["arguments"])
-
-    def _take_input(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
-        piece = _piece(said)
-        if piece:
-            events += self._answer.find(said, CustomCallItem).feed(piece)
 
     def _take_whole_input(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
         if "input" in said:
@@ -245,13 +229,13 @@ class ResponsesStream:
         "response.queued": _take_head,
         "response.output_item.added": _take_added,
         "response.output_item.done": _take_whole,
-        "response.output_text.delta": _take_text,
+        "response.output_text.delta": partial(_take_piece, wanted=MessageItem),
         "response.refusal.delta": _take_refusal,
-        "response.reasoning_summary_text.delta": _take_summary,
-        "response.reasoning_text.delta": _take_reasoning,
-        "response.function_call_arguments.delta": _take_arguments,
+        "response.reasoning_summary_text.delta": partial(_take_piece, wanted=ReasoningItem),
+        "response.reasoning_text.delta": partial(_take_piece, wanted=ReasoningItem),
+        "response.function_call_arguments.delta": partial(_take_piece, wanted=CallItem),
         "response.function_call_arguments.done": _take_whole_arguments,
-        "response.custom_tool_call_input.delta": _take_input,
+        "response.custom_tool_call_input.delta": partial(_take_piece, wanted=CustomCallItem),
         "response.custom_tool_call_input.done": _take_whole_input,
         "response.completed": _take_terminal,
         "response.incomplete": _take_terminal,
@@ -259,11 +243,6 @@ class ResponsesStream:
         "response.cancelled": _take_terminal,
         "response.done": _take_terminal,
     }
-
-
-def _piece(said: dict[str, Any]) -> str:
-    piece = said.get("delta")
-    return piece if isinstance(piece, str) else ""
 
 
 def _protocol(message: str) -> Failure:

@@ -158,7 +158,9 @@ def _replay_problems(
     # The truth is that of a provider that keeps its items.
     kept = replayed(message, profile=profile, model="gpt-5", store=True)
     if name in UNFINISHED_BUT_REPEATED:
-        assert [item for item in kept if not item.get("tools")] == [item for item in expected if item["type"] == "message"]
+        assert [item for item in kept if not item.get("tools")] == [
+            item for item in expected if item["type"] == "message"
+        ]
         assert {item["id"] for item in kept} == {item["id"] for item in expected}
     elif kept != expected:
         yield "replay", kept
