@@ -3,8 +3,9 @@
 Its import takes about a tenth of a second and ten megabytes, so it happens with the first call that nothing else prices.
 """
 
+import threading
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,17 @@ OLDEST_LIST = ("0.2.3", date(2026, 11, 10))
 
 _PATHS = frozenset({"google"})
 """Providers that also name their models by a path, of which the list has the last part."""
+
+
+_preparing: threading.Thread | None = None
+
+
+def prepare(family: str) -> None:
+    """Begin to load the list in the background, if the family is in it: its first use would hold up an event loop for a tenth of a second."""
+    global _preparing  # once a process
+    if _preparing is None and family in LISTED:
+        _preparing = threading.Thread(target=_calculated, args=("openai", "", datetime.now(UTC)), daemon=True)
+        _preparing.start()
 
 
 def find(family: str, model: str, input_tokens: int, at: datetime) -> tuple[Price, Pricing] | None:

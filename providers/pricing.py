@@ -77,6 +77,12 @@ def price(
     return Cost(precision="unknown") if found is None else _from(found[0].cost_of(usage), found[1])
 
 
+def prepare(profile: ModelProfile) -> None:
+    """Get ready in the background to price calls of a model; cheap, and without effect where the price list is not needed."""
+    if profile.price is None:
+        price_list.prepare(profile.provider)
+
+
 def find_price(
     profile: ModelProfile, names: Sequence[str], input_tokens: int, at: float | None = None
 ) -> tuple[Price, Pricing] | None:

@@ -20,6 +20,7 @@ from ...messages.model import (
 )
 from ...messages.result import ModelCallRecord
 from ...messages.usage import NO_USAGE, Usage
+from ...providers.fold import UNKNOWN_USAGE
 from ...providers.protocol import Model
 from .accounts import price, usage_of_broken_call
 from .state import RunState, failure_of
@@ -116,6 +117,8 @@ class _Call:
         """Enter the request into the run's ledger."""
         end, profile = self.end, self._profile
         response = end.response if isinstance(end, Completed) else None
+        if response is not None and response.cached:
+            return  # entered by whoever takes the answer, be it from a model or from a layer before it
         usage = self._used() if response is None else response.usage
         answered = response.model if response is not None else None
         self._state.accounts.add_model_call(
@@ -143,7 +146,7 @@ class _Call:
         last, code = self.usage, None
         if isinstance(self.end, Failed):
             code = self.end.error.code
-            last = self.end.usage if self.end.usage.precision != "unknown" else last
+            last = self.end.usage if self.end.usage != UNKNOWN_USAGE else last
         return usage_of_broken_call(self._request, self.received, last, code, self._profile.image_tokens)
 
 

@@ -21,6 +21,7 @@ from ...messages.model import (
 from ...messages.result import ModelCallRecord
 from ...messages.transcript import AssistantMessage, ToolOutcome
 from ...providers.fallback import Candidate, fall_back
+from ...providers.pricing import prepare
 from ...providers.protocol import Model
 from ...providers.retry import Ask
 from ...providers.unfold import unfold
@@ -107,6 +108,8 @@ class Turn:
 
     def _way_to(self, model: Model) -> Ask:
         """Return the layers around a model: the hooks, the last of them the retries, the repair, and the requests themselves."""
+        # While the model thinks there is time for it.
+        prepare(model.profile)
         calls = ModelCalls(self._state, model)
         self._calls.append(calls)
         repair = self._state.repair_of(model)
@@ -150,9 +153,13 @@ class Turn:
         raise ProviderProtocolError(broken_off())
 
     def _enter_cached(self, response: ModelResponse) -> None:
-        model, provider = response.model or "", response.message.provider or ""
+        profile = self._models[0].profile
         record = ModelCallRecord(
-            model=model, provider=provider, finish_reason=response.finish_reason, cached=True, started=time.time()
+            model=response.model or profile.model,
+            provider=response.message.provider or profile.provider,
+            finish_reason=response.finish_reason,
+            cached=True,
+            started=time.time(),
         )
         self._state.accounts.add_model_call(record)
 

@@ -6,7 +6,7 @@ from typing import Any
 from runtree.actors.agent import Agent, Middleware, Retry, RunContext
 from runtree.messages.content import TextBlock, ThinkingBlock
 from runtree.messages.failure import Failure
-from runtree.messages.model import Failed, ModelEvent, ModelRequest, ModelResponse
+from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest, ModelResponse
 from runtree.messages.transcript import AssistantMessage
 from runtree.messages.usage import NO_COST, NO_USAGE, Usage
 from runtree.providers import FallbackModel
@@ -64,3 +64,17 @@ async def test_u06_k07_a_kept_answer_is_free_and_marked_and_told_once() -> None:
     [line] = result.model_calls
     assert (line.cached, line.model, line.cost) == (True, "dear", NO_COST)
     assert [(item.reasoning, item.text) for item in tree.of("model_delta")] == [("hm", ""), ("", "known")]
+
+
+async def test_u06_an_answer_that_the_model_itself_kept_is_entered_once_and_free() -> None:
+    kept = ModelResponse(message=AssistantMessage(content=(TextBlock(text="known"),)), usage=USED, cached=True)
+    result = await MemoryTree(Agent("lead", priced("dear", 5, [Completed(response=kept)]))).execute()
+    [line] = result.model_calls
+    assert (line.cached, line.model, line.provider, result.cost) == (True, "dear", "scripted", NO_COST)
+
+
+async def test_u05_what_a_broken_call_reported_in_part_is_kept() -> None:
+    partly = Usage(input_tokens=700, precision="unknown")
+    broken = Failed(error=Failure(code="transport", message="cut"), usage=partly)
+    result = await MemoryTree(Agent("lead", ScriptedModel([["some", broken]]))).execute()
+    assert (result.usage.input_tokens, result.usage.precision) == (700, "estimated")

@@ -150,20 +150,24 @@ def refuse(*args, **kwargs):
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
 from decimal import Decimal
 from runtree.messages import Usage
-from runtree.providers import ModelProfile, Price, set_price
-from runtree.providers.pricing import price
+from runtree.providers import ModelProfile, Price, price_list, set_price
+from runtree.providers.pricing import prepare, price
 
 usage = Usage(input_tokens=1, output_tokens=1)
 free = Price(input=Decimal(0), output=Decimal(0))
 set_price("openai:own", free)
 for profile in (
     ModelProfile(provider="scripted", model="x"),
-    ModelProfile(provider="openai", model="own"),
     ModelProfile(provider="openai", model="gpt-5", price=free),
 ):
+    prepare(profile)
     price(profile, usage)
 print("genai_prices" in sys.modules, "httpx" in sys.modules)
+prepare(ModelProfile(provider="openai", model="gpt-5"))
+price_list._preparing.join()
+print("genai_prices.data" in sys.modules)
 print(price(ModelProfile(provider="openai", model="gpt-5"), usage).amount)
+print(price(ModelProfile(provider="openai", model="own"), usage).amount)
 import threading
 print(threading.active_count())
 """
@@ -172,4 +176,4 @@ print(threading.active_count())
 def test_the_list_is_loaded_when_it_is_needed_and_from_the_disk() -> None:
     """What has a price of its own never loads it; nothing connects, and no thread is left that would."""
     done = subprocess.run([sys.executable, "-c", _OFFLINE], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["False", "False", "0.00001125", "1"]
+    assert done.stdout.split() == ["False", "False", "True", "0.00001125", "0", "1"]
