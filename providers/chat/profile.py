@@ -164,7 +164,7 @@ class ChatProfile(ModelProfile):
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
         # What a rule changes is checked here, once, and not for every request.
-        self.__dict__["rules"] = tuple(self._checked(rule) for rule in self.rules)
+        object.__setattr__(self, "rules", tuple(self._checked(rule) for rule in self.rules))
         return self
 
     def _checked(self, rule: ModelRule) -> ModelRule:
