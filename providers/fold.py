@@ -117,7 +117,10 @@ class Fold:
 
     def reasoning(self, piece: str, index: int = 0) -> None:
         """Add reasoning to the thinking block of this number."""
-        self._thinking_block(index).pieces.append(piece)
+        block = self._thinking.get(index)
+        if block is None:
+            block = self._thinking_block(index)
+        block.pieces.append(piece)
 
     def signature(self, piece: str, index: int = 0) -> None:
         """Add to the signature of the thinking block of this number."""

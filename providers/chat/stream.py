@@ -70,6 +70,8 @@ class ChatStream:
             ThinkSplitter(profile.think_tag_names, opened=profile.think_opened) if profile.think_tags else None
         )
         self._fields = profile.reasoning_fields
+        special = {*profile.kept_fields, profile.details_field, profile.signature_field}
+        self._plain_fields = frozenset(profile.reasoning_fields) - special
         self._details = ReasoningDetails()
         self._detail_blocks: list[int] = []
         self._kept: dict[str, Any] = {}
@@ -103,27 +105,10 @@ class ChatStream:
             return self._unreadable(data, chunk, event, last)
         if self._started and event is None:
             said = plain_delta(chunk)
-            delta = said and self._take_plain(*said)
-            if delta:
+            delta = None if said is None else self._take_plain(said[0], said[1])
+            if delta is not None:
                 return [delta]
-        events: list[ModelEvent] = []
-        if not self._started:
-            self._start(chunk, events)
-        usage = chunk.get("usage")
-        if usage:
-            self._take_usage(usage, events)
-        error = chunk.get("error")
-        if error or event == "error" or chunk.get("object") == "error":
-            events.append(self.fail(from_frame(chunk, secret=self._secret)))
-            return events
-        choices = chunk.get("choices")
-        if choices:
-            for choice in choices if choices.__class__ is list else ():
-                if choice.__class__ is dict and not choice.get("index"):
-                    self._take_choice(choice, events)
-        if "x_groq" in chunk:
-            self._take_side_channel(chunk["x_groq"], events)
-        return events
+        return self._take(cast(dict[str, Any], chunk), event)
 
     def feed_body(self, body: bytes) -> list[ModelEvent]:
         """Take a JSON body, which is a whole answer or a whole error."""
@@ -156,6 +141,26 @@ class ChatStream:
             self._fold.call(delta.call_id, delta.tool_name, delta.arguments)
         return Failed(error=failure, partial=self._fold.partial(), usage=self._fold.usage)
 
+    def _take(self, chunk: dict[str, Any], event: str | None) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
+        if not self._started:
+            self._start(chunk, events)
+        usage = chunk.get("usage")
+        if usage:
+            self._take_usage(usage, events)
+        error = chunk.get("error")
+        if error or event == "error" or chunk.get("object") == "error":
+            events.append(self.fail(from_frame(chunk, secret=self._secret)))
+            return events
+        choices = chunk.get("choices")
+        if choices:
+            for choice in choices if choices.__class__ is list else ():
+                if choice.__class__ is dict and not choice.get("index"):
+                    self._take_choice(choice, events)
+        if "x_groq" in chunk:
+            self._take_side_channel(chunk["x_groq"], events)
+        return events
+
     def _take_plain(self, field: str, value: Any) -> ModelEvent | None:
         """Take a delta that says one thing and goes on with what was said before it; `None`: it has to go the long way."""
         if value.__class__ is str:
@@ -163,7 +168,7 @@ class ChatStream:
                 self._thinking = False
                 self._fold.text(value)
                 return TextDelta.of(value)
-            if self._thinking and not self._signed and field in self._fields:
+            if self._thinking and not self._signed and field in self._plain_fields:
                 self._fold.reasoning(value, self._block)
                 return ReasoningDelta.of(value, self._block)
         elif field == "tool_calls":
