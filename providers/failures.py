@@ -24,6 +24,7 @@ _LONGEST_MESSAGE = 300
 _WORDS: Mapping[str, FailureCode] = {
     "authentication_error": "authentication",
     "billing_error": "quota",
+    "bio_policy": "content_filter",
     "capacity_exceeded": "overloaded",
     "content_filter": "content_filter",
     "content_policy_violation": "content_filter",
@@ -34,6 +35,7 @@ _WORDS: Mapping[str, FailureCode] = {
     "insufficient_quota": "quota",
     "insufficient_system_resource": "overloaded",
     "invalid_api_key": "authentication",
+    "invalid_encrypted_content": "thinking_rejected",
     "invalid_model": "model_not_found",
     "model_not_found": "model_not_found",
     "not_found_error": "model_not_found",
@@ -50,6 +52,8 @@ _WORDS: Mapping[str, FailureCode] = {
     "slow_down": "rate_limit",
     "api_error": "provider",
     "timeout_error": "timeout",
+    "too_many_requests": "rate_limit",
+    "vector_store_timeout": "timeout",
     "tokens": "rate_limit",
     "requests": "rate_limit",
 }
@@ -67,6 +71,28 @@ _SENTENCES: tuple[tuple[FailureCode, str], ...] = (
             r"|exceeded model token limit"
         ),
     ),
+    (
+        "thinking_rejected",
+        (
+            r"without its required (following item|'reasoning' item)|^item with id '(rs|fc|msg)_.* not found"
+            r"|encrypted content .*could not be (verified|decrypted)|^reasoning input items can only be provided to"
+        ),
+    ),
+    (
+        "thinking_rejected",
+        (
+            r"invalid `?(signature|data)`? in `?(redacted_)?thinking|expected `?thinking`? or `?redacted_thinking"
+            r"|thinking`? blocks? .*cannot be modified|cannot be `?(redacted_)?thinking|thinking\.signature: field required"
+        ),
+    ),
+    (
+        "thinking_rejected",
+        (
+            r"reasoning_content`? .*(must be passed back|is missing)|(requires|is missing) `?reasoning_content"
+            r"|thought[_ ]signature|property '[^']*\breasoning(_content|_details)?' is unsupported"
+        ),
+    ),
+    ("quota", r"reached your specified api usage limits|credit balance is too low to access"),
     ("authentication", r"^(invalid|incorrect) api key|^api key not valid|^(missing|no) authentication"),
     (
         "model_not_found",
@@ -95,6 +121,13 @@ _BY_STATUS: Mapping[int, FailureCode] = {
 }
 
 _SECRET_SHAPES = re.compile(r"(?i)\b(?:sk|pk|rk|key|gsk|xai)-[A-Za-z0-9_-]{8,}|(?<=bearer )[^\s\"']{8,}")
+_UNITS = {"h": 3600.0, "m": 60.0, "ms": 0.001, "s": 1.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_DURATION = re.compile(f"(?:{_PART.pattern})+")
+_WAIT = re.compile(
+    r"(?:try again|retry)(?: again)? (?:in|after) (?:((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)(?!\w)|(\d+(?:\.\d+)?) seconds?\b)",
+    re.IGNORECASE,
+)
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
@@ -126,12 +159,12 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes, *, secret:
         secret: The key that was sent, which the answer may repeat.
     """
     said = _said(_parse(body)) if body.strip() else _Said()
-    message = said.message or _fallback_message(status, body)
+    message = clean(said.message, secret) or clean(_fallback_message(status, body), secret)
     code = _code(said, status)
     waits = [wait for wait in (_retry_after(headers), said.retry_after) if wait is not None]
     return Failure(
         code=code,
-        message=clean(message, secret),
+        message=message,
         retryable=_is_retryable(code, status, headers.get("x-should-retry")),
         retry_after=waits[0] if waits else None,
         status=status,
@@ -145,7 +178,7 @@ def from_frame(error: Any, *, secret: str | None = None) -> Failure:
     code = _code(said, said.status)
     return Failure(
         code=code,
-        message=clean(said.message or "the provider ended the stream with an error and gave no reason", secret),
+        message=clean(said.message, secret) or "the provider ended the stream with an error and gave no reason",
         retryable=_is_retryable(code, said.status, None),
         retry_after=said.retry_after,
         status=said.status,
@@ -206,22 +239,50 @@ def _said(value: Any, depth: int = 0) -> _Said:
                 inner.status or outer.status,
                 inner.retry_after if inner.retry_after is not None else outer.retry_after,
             )
+    raw = as_object(body.get("metadata")).get("raw")
+    if raw:
+        # Routers keep the words of the provider they asked beside their own, which say nothing.
+        inner = _said(_parse(raw.encode("utf-8", "replace")) if isinstance(raw, str) else raw, depth + 1)
+        words = outer.words + inner.words
+        return outer._replace(message=inner.message or outer.message, words=words)
     return outer
 
 
 def _own(value: dict[str, Any]) -> _Said:
     message = next((value[key] for key in ("message", "msg") if isinstance(value.get(key), str)), "")
     details = as_objects(value.get("details"))
-    kinds = [value.get(key) for key in ("code", "type", "status")]
-    kinds.append(as_object(value.get("details")).get("error_code"))
+    kinds = [as_object(value.get("details")).get("error_code")]
+    kinds += [value.get(key) for key in ("code", "type", "status")]
     kinds += [detail.get("reason") for detail in details]
     numbers = [_status(value.get(key)) for key in ("status_code", "raw_status_code", "status", "code")]
     return _Said(
         message,
         tuple(str(kind) for kind in kinds if kind not in (None, "", "error")),
         next((number for number in numbers if number), None),
-        next((_seconds(detail["retryDelay"]) for detail in details if "retryDelay" in detail), None),
+        _wait_said(value, message, details),
     )
+
+
+def _wait_said(value: dict[str, Any], message: str, details: list[dict[str, Any]]) -> float | None:
+    """Return the wait that an error asks for in its own words: in its details, in headers it repeats, or in its sentence."""
+    delay = next((_seconds(detail["retryDelay"]) for detail in details if "retryDelay" in detail), None)
+    if delay is not None:
+        return delay
+    headers = {name.lower(): str(text) for name, text in as_object(value.get("headers")).items()}
+    wait = _retry_after(headers)
+    if wait is None:
+        kind = "requests" if value.get("type") == "requests" else "tokens"
+        wait = _duration(headers.get(f"x-ratelimit-reset-{kind}", ""))
+    if wait is None and (said := _WAIT.search(message)):
+        wait = _duration(said[1]) if said[1] else _seconds(said[2])
+    return wait
+
+
+def _duration(text: str) -> float | None:
+    """Return the seconds of a duration such as `1m30.5s`."""
+    if not _DURATION.fullmatch(text):
+        return _seconds(text)
+    return _clamp(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
 
 
 def _status(value: Any) -> int | None:
