@@ -102,7 +102,7 @@ class ReasoningItem(Item):
         self._whole = (text or summary) if self.pieces and self._part is None else (summary or text)
         events: list[ModelEvent] = []
         if rest := self._rest(self._whole):
-            events.append(ReasoningDelta(text=rest, index=self.number))
+            events.append(ReasoningDelta.of(rest, self.number))
         if self._signature:
             events.append(SignatureDelta(signature=self._signature, index=self.number))
         return events
@@ -147,7 +147,7 @@ class MessageItem(Item):
         parts = list(map(as_object, as_array(served.get("content"))))
         self.refuses = self.refuses or any(part.get("type") == "refusal" for part in parts)
         rest = self._rest("".join(map(_text_of, parts)))
-        return [TextDelta(text=rest)] if rest else []
+        return [TextDelta.of(rest)] if rest else []
 
     def blocks(self, provider: str, after: int, *, ended: bool) -> Iterator[ContentBlock]:
         """Yield a text block for each part; the first has the item around the parts."""

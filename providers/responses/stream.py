@@ -164,12 +164,14 @@ class ResponsesStream:
         self._read_head(response)
         raw = as_object(response.get("usage"))
         self._usage, self._cost = read_usage(raw), read_cost(raw)
+        ended = status in ("completed", "incomplete", "done")
+        if ended:
+            events += self._answer.close_rest(response.get("output"))
         if self._usage != UNKNOWN_USAGE:
             events.append(UsageDelta(usage=self._usage))
-        if status not in ("completed", "incomplete", "done"):
+        if not ended:
             events.append(self.fail(self._failure(response, status)))
             return
-        events += self._answer.close_rest(response.get("output"))
         why = as_object(response.get("incomplete_details")).get("reason") if status == "incomplete" else None
         events.append(self._completed(status if why is None else str(why), status))
 
