@@ -110,3 +110,9 @@ def until(frames: Sequence[bytes], word: str) -> list[bytes]:
     """The frames up to the first one in which the word stands."""
     at = next(number for number, frame in enumerate(frames) if word.encode() in frame)
     return list(frames[: at + 1])
+
+
+def split(frames: Sequence[bytes], words: Sequence[str]) -> list[bytes]:
+    """The stream in parts, each of which ends with the first frame in which the next word stands."""
+    ends = [len(until(frames, word)) for word in words]
+    return [b"".join(frames[start:end]) for start, end in zip([0, *ends], [*ends, len(frames)], strict=True)]
