@@ -3,7 +3,7 @@
 import pytest
 
 from runtree.messages.errors import ConfigurationError, UnknownModelError
-from runtree.providers import OpenAIChat, ScriptedModel, register_model, registry, resolve
+from runtree.providers import OpenAIChat, OpenAIResponses, ScriptedModel, register_model, registry, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -15,10 +15,13 @@ def make(name: str) -> ScriptedModel:
     return ScriptedModel([name])
 
 
-@pytest.mark.parametrize("text", ["openai:gpt-x", "openai-chat:gpt-x"])
-def test_strings_become_models(text: str) -> None:
+@pytest.mark.parametrize(
+    "text, kind",
+    [("openai:gpt-x", OpenAIResponses), ("openai-responses:gpt-x", OpenAIResponses), ("openai-chat:gpt-x", OpenAIChat)],
+)
+def test_strings_become_models(text: str, kind: type) -> None:
     model = resolve(text)
-    assert isinstance(model, OpenAIChat)
+    assert isinstance(model, kind)
     assert model.profile.model == "gpt-x"
 
 

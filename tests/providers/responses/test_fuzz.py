@@ -15,7 +15,9 @@ from .reading import decode, ends_once, message_of, replayed
 _ODD: list[object] = [None, "", "x", 0, 1, -1, 1e400, True, [], {}, [None], ["x"], [[1]], [{}], {"text": None}]
 _VALUES = st.sampled_from(_ODD)
 _TYPES = st.sampled_from(["reasoning", "message", "function_call", "custom_tool_call", "web_search_call", "", None, 3])
-_STATUS = st.sampled_from(["completed", "incomplete", "failed", "in_progress", "cancelled", "", None, 3, []])
+_STATUS: st.SearchStrategy[object] = st.sampled_from(
+    ["completed", "incomplete", "failed", "in_progress", "cancelled", "", None, 3, []]
+)
 _PARTS = st.lists(
     st.fixed_dictionaries(
         {}, optional={"type": st.sampled_from(["output_text", "refusal"]), "text": _VALUES, "refusal": _VALUES}

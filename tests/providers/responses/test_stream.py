@@ -155,7 +155,7 @@ def test_l3_the_whole_item_decides_over_its_pieces() -> None:
 
 
 def test_l3_the_last_event_decides_over_what_was_never_finished() -> None:
-    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "tools": [{"name": "x"}]}
+    listed: dict[str, Any] = {"type": "mcp_list_tools", "id": "mcpl_1", "tools": [{"name": "x"}]}
     begun = {"type": "response.output_item.added", "output_index": 0, "item": {**listed, "tools": []}}
     said = completed(decode([stream(CREATED, begun, *events_of(message("x"), 1), end(listed, message("x")))]))
     assert said.content[0] == ProviderDataBlock(provider="openai", data=listed)
