@@ -75,7 +75,7 @@ def clean_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def loopback_only() -> Iterator[None]:
-    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+    connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
     def guarded_connect(self: socket.socket, address: Any) -> None:
         _refuse_outside(self, address)
@@ -85,10 +85,26 @@ def loopback_only() -> Iterator[None]:
         _refuse_outside(self, address)
         return connect_ex(self, address)
 
+    def guarded_look_up(host: Any, *arguments: Any, **options: Any) -> Any:
+        # To ask for the address of a name is to leave the machine already; the machine's own name is in its own files.
+        name = host.decode() if isinstance(host, bytes) else host
+        if name and name not in ("localhost", socket.gethostname()) and not _is_number(name):
+            raise NetworkGuardError(f"a test asked for the address of {name}; tests speak to loopback addresses only")
+        return look_up(host, *arguments, **options)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", guarded_look_up)
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         yield
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse_outside(sock: socket.socket, address: Any) -> None:
