@@ -65,7 +65,7 @@ class TextPart(Block):
     def add(self, piece: str) -> ModelEvent:
         """Take a piece that is not empty."""
         self._fold.text(piece)
-        return TextDelta(text=piece)
+        return TextDelta.of(piece)
 
     def take(self, delta: dict[str, Any]) -> list[ModelEvent]:
         """Take any delta."""
@@ -110,7 +110,7 @@ class ThinkingPart(Block):
         """Take a piece that is not empty."""
         number = self._begun()
         self._fold.reasoning(piece, number)
-        return ReasoningDelta(text=piece, index=number)
+        return ReasoningDelta.of(piece, number)
 
     def take(self, delta: dict[str, Any]) -> list[ModelEvent]:
         """Take any delta."""
@@ -155,7 +155,7 @@ class CallPart(Block):
         """Take a piece that is not empty."""
         self._pieces.append(piece)
         self._fold.call(self._call_id, self._name, piece)
-        return ToolCallDelta(call_id=self._call_id, tool_name=self._name, arguments=piece)
+        return ToolCallDelta.of(self._call_id, self._name, piece)
 
     def take(self, delta: dict[str, Any]) -> list[ModelEvent]:
         """Take any delta."""

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from typing import Any, cast
+from typing import Any
 
 import pydantic_core
 
@@ -14,7 +14,7 @@ from ...messages.transcript import AssistantMessage, FinishReason
 from ..failures import clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
 from ..shapes import as_array, as_object, as_objects, is_array, is_object
-from .blocks import Block, CallPart, OpaquePart, TextPart, ThinkingPart, redacted
+from .blocks import Block, CallPart, ClosedPart, OpaquePart, TextPart, ThinkingPart, redacted
 from .profile import AnthropicProfile
 from .usage import read_usage
 
@@ -33,6 +33,7 @@ _FINISHES: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
 }
+_NO_BLOCK = ClosedPart()
 _CUT_SHORT = ("length", "content_filter", "refusal")
 
 
@@ -56,7 +57,7 @@ class MessageStream:
         self._started = False
         self._response_id: str | None = None
         self._blocks: dict[int, Block] = {}
-        self._block: Block | None = None
+        self._block: Block = _NO_BLOCK
         self._at = -1
         self._numbers = itertools.count()
         self._call_ids: set[str] = set()
@@ -72,31 +73,29 @@ class MessageStream:
             event: The name on the event's own line.
             last: Whether the stream ended inside this event: what can't be read then is only the end of a cut stream.
         """
+        # What decides the cost of a delta: only what the long way would treat the same may pass here.
+        chunk: Any = None
+        try:
+            chunk = pydantic_core.from_json(data, cache_strings="keys")
+            delta, block = chunk["delta"], self._block
+            if delta["type"] == block.plain and chunk["index"] == self._at and chunk["type"] == "content_block_delta":
+                piece = delta[block.field]
+                if piece and piece.__class__ is str:
+                    return [block.add(piece)]
+        except (ValueError, KeyError, TypeError):
+            pass
         if self.closed or self.done:
             return []
-        chunk = _parse(data)
-        if chunk.__class__ is not dict:
-            return self._unreadable(data, chunk, event, last)
-        # This is the path that decides what a delta costs: it only lets pass what the long way would treat the same.
-        block = self._block
-        if block is not None:
-            try:
-                delta = chunk["delta"]
-                if (
-                    delta["type"] == block.plain
-                    and chunk["index"] == self._at
-                    and chunk["type"] == "content_block_delta"
-                ):
-                    piece = delta[block.field]
-                    if piece and piece.__class__ is str:
-                        return [block.add(piece)]
-            except (KeyError, TypeError):
-                pass
-        return self._take(cast(dict[str, Any], chunk), event)
+        if chunk is None:
+            chunk = _parse_leniently(data)
+        return self._take(chunk, event) if is_object(chunk) else self._unreadable(data, chunk, event, last)
 
     def feed_body(self, body: bytes) -> list[ModelEvent]:
         """Take a JSON body, which is a whole answer or a whole error."""
-        chunk = _parse(body)
+        try:
+            chunk = pydantic_core.from_json(body)
+        except ValueError:
+            chunk = _parse_leniently(body)
         if not is_object(chunk):
             return self._unreadable(body, chunk, None, last=False)
         if chunk.get("type") == "error" or chunk.get("error"):
@@ -113,8 +112,11 @@ class MessageStream:
 
     def fail(self, failure: Failure) -> Failed:
         """Return the terminal event of a call that failed, with what was said until then."""
-        self.closed = True
+        self._close()
         return Failed(error=failure, partial=self._fold.partial(), usage=self._fold.usage)
+
+    def _close(self) -> None:
+        self.closed, self._block = True, _NO_BLOCK
 
     def _take(self, chunk: dict[str, Any], event: str | None) -> list[ModelEvent]:
         kind = chunk.get("type") or event
@@ -252,7 +254,7 @@ class MessageStream:
         if half and reason not in _CUT_SHORT:
             return [self.fail(_protocol("the stream ended inside a tool call"))]
         events = [event for block in open_blocks if block not in half for event in block.stop()]
-        self.closed = True
+        self._close()
         response = self._fold.response(reason, finish_reason_raw=self._stop_reason, response_id=self._response_id)
         if reason == "refusal":
             response = response.model_copy(update={"message": _refused(response.message)})
@@ -266,7 +268,7 @@ class MessageStream:
 
     def _unreadable(self, data: bytes, chunk: Any, event: str | None, last: bool) -> list[ModelEvent]:
         if data.strip() == b"[DONE]":
-            self.done = True
+            self.done, self._block = True, _NO_BLOCK
             return []
         if event == "error" and data.strip():
             return [self.fail(from_frame(data.decode("utf-8", "replace"), secret=self._secret))]
@@ -292,13 +294,8 @@ def _refused(message: AssistantMessage) -> AssistantMessage:
     return message.model_copy(update={"content": content})
 
 
-def _parse(data: bytes) -> Any:
-    """Return the JSON value, `None` if it is none."""
-    try:
-        return pydantic_core.from_json(data, cache_strings="keys")
-    except ValueError:
-        pass
-    # Half characters: bytes that are no UTF-8, or one half of an escaped pair. They are replaced, the rest is kept.
+def _parse_leniently(data: bytes) -> Any:
+    """Return the JSON value with half characters replaced, `None` if it is none: bytes that are no UTF-8, half of an escaped pair."""
     try:
         lenient = json.loads(data.decode("utf-8", "replace"))
         return pydantic_core.from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
