@@ -259,7 +259,6 @@ VLLM = ChatProfile(
     base_url="http://localhost:8000/v1",
     base_url_variable="VLLM_BASE_URL",
     secret_name="VLLM_API_KEY",
-    native_output_schema=True,
     reasoning_replay="reasoning",
 )
 """vLLM. Versions before 0.16 want `reasoning_replay="reasoning_content"`; without a reasoning parser `think_tags` is needed."""
@@ -269,7 +268,6 @@ SGLANG = ChatProfile(
     base_url="http://localhost:30000/v1",
     base_url_variable="SGLANG_BASE_URL",
     secret_name="SGLANG_API_KEY",
-    native_output_schema=True,
     reasoning_replay="reasoning_content",
 )
 """SGLang."""
@@ -294,7 +292,12 @@ LLAMA_CPP = ChatProfile(
 )
 """The server of llama.cpp."""
 
-GENERIC = ChatProfile(provider="openai-compatible", secret_name="OPENAI_API_KEY", signature_field="reasoning_opaque")
+GENERIC = ChatProfile(
+    provider="openai-compatible",
+    base_url_variable="OPENAI_BASE_URL",
+    secret_name="OPENAI_API_KEY",
+    signature_field="reasoning_opaque",
+)
 """Any other server: takes what comes and sends nothing that only some accept."""
 
 DIALECTS: tuple[ChatProfile, ...] = (

@@ -86,7 +86,7 @@ def test_no_key_goes_to_an_address_that_nobody_named(monkeypatch: pytest.MonkeyP
         resolve("azure:chat")
     assert caught.value.field == "base_url"
     with pytest.raises(ConfigurationError, match="no address"):
-        OpenAIChat("m", profile=known.GENERIC)
+        OpenAIChat("m", profile=ChatProfile(provider="acme", secret_name="ACME_API_KEY"))
 
 
 async def _ask(model: OpenAIChat, *messages: Message) -> list[ModelEvent]:
