@@ -79,7 +79,10 @@ def _say_stream(stream: StreamSeen) -> Iterator[Said]:
             f"first byte after {stream.first_byte:.2f} s, longest silence after it {stream.longest_gap:.2f} s",
         )
     if stream.comments:
-        told = ", ".join(f"{text or 'empty'!r} {count} times" for text, count in stream.comments.items())
+        told = ", ".join(
+            f"{text or 'empty'!r} {'once' if count == 1 else f'{count} times'}"
+            for text, count in stream.comments.items()
+        )
         yield "plain", f"keeps the connection alive with comments: {told}"
     else:
         yield "plain", "no comments to keep the connection alive were seen"

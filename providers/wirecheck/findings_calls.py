@@ -7,9 +7,12 @@ from .seen import CallsSeen, ReasoningSeen, Seen, Verdict
 
 _Said = tuple[Literal["good", "plain", "bad"], str]
 
+NOWHERE = "nowhere; the model may have none, or show it only when asked (--extra-body)"
+"""What is said where no reasoning was seen."""
+
 _REPLAYS: dict[Verdict, str] = {
     "honoured": "taken and read: the prompt grows by it",
-    "accepted": "taken; whether it is read can't be told without usage",
+    "accepted": "taken; whether it is read can't be told",
     "ignored": "taken and left out of the prompt",
     "refused": "refused",
 }
@@ -34,6 +37,8 @@ def say_calls(seen: Seen) -> Iterator[_Said]:
         made_up = "" if calls.count else " of a call that was made up"
         if seen.results == "accepted":
             yield "good", f"takes back the results{made_up}"
+        elif seen.replay_needed:
+            yield "plain", "takes back the results only together with the reasoning"
         else:
             yield "bad", f"refuses the results{made_up}: {seen.refusals.get('results', 'no reason given')}"
 
@@ -60,7 +65,10 @@ def _say_arrival(seen: Seen, calls: CallsSeen) -> Iterator[_Said]:
         case None:
             pass
     yield from _say_ids(seen, calls)
-    yield "plain", f"the name is {'repeated in' if calls.repeats_name else 'not repeated in'} later pieces"
+    if calls.repeats_name:
+        yield "plain", "names come again in later pieces"
+    elif not calls.whole:
+        yield "plain", "names come in the first piece only"
     if calls.objects:
         yield "plain", "arguments are an object where text is expected"
     if calls.extras:
@@ -71,10 +79,10 @@ def _say_ids(seen: Seen, calls: CallsSeen) -> Iterator[_Said]:
     if not calls.ids:
         yield "plain", "calls have no ids"
         return
-    yield (
-        "plain",
-        f"ids look like {calls.ids[0]!r} and are {'repeated in' if calls.repeats_id else 'not repeated in'} later pieces",
+    later = (
+        "" if calls.whole else " and come again in later pieces" if calls.repeats_id else ", in the first piece only"
     )
+    yield "plain", f"ids look like {calls.ids[0]!r}{later}"
     if calls.shares_id:
         yield "plain", "different calls of an answer have the same id"
     elif calls.lacks_id:
@@ -96,7 +104,7 @@ def say_reasoning(seen: Seen) -> Iterator[_Said]:
         reason = seen.refusals.get(f"replay_{name}", "") if verdict == "refused" else ""
         yield "plain", f"sent back in {name}: {_REPLAYS[verdict]}{f' ({reason})' if reason else ''}"
     if seen.replay_needed:
-        yield "plain", "a history without its reasoning is refused"
+        yield "plain", f"a history without its reasoning is refused ({seen.refusals.get('results', 'no reason given')})"
 
 
 def _place(reasoning: ReasoningSeen) -> str:
@@ -105,7 +113,7 @@ def _place(reasoning: ReasoningSeen) -> str:
     if reasoning.tags:
         opened = ", without the opening one" if reasoning.opened else ""
         places.append(f"in the text, between <{reasoning.tags}> tags{opened}")
-    return " and ".join(places) or "nowhere; the model may have none, or show it only when asked"
+    return " and ".join(places) or NOWHERE
 
 
 def _count(number: int, noun: str) -> str:

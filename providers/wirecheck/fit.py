@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+from pydantic import Field
 
 from ...messages.model import ModelSettings
 from ...messages.value import Value
@@ -45,6 +46,8 @@ class Fit(Value):
     """Why it is this one."""
     differences: tuple[Difference, ...] = ()
     """What the endpoint needs otherwise."""
+    notes: Mapping[str, str] = Field(default_factory=dict[str, str])
+    """What was seen of fields that are of the endpoint and of no family."""
     next_best: tuple[str, ...] = ()
     """Names of the profiles that fit nearly as well."""
     profile: ChatProfile
@@ -75,6 +78,7 @@ def fit(seen: Seen, target: Target, profiles: Mapping[str, ChatProfile] | None =
         name=best,
         reason=_reason(profile, seen, target),
         differences=differences,
+        notes=_notes(seen, target),
         next_best=tuple(name for name in others if scores[name] >= scores[best] - 1)[:3],
         profile=_adapted(profile, differences, seen, target),
     )
@@ -89,10 +93,19 @@ def _adapted(profile: ChatProfile, differences: tuple[Difference, ...], seen: Se
         "secret_name": target.key_name,
         "key_required": bool(target.key_name and seen.key_checked),
         "key_header": target.key_header,
-        "thinks": profile.thinks or seen.reasoning.anywhere,
+        "thinks": profile.thinks or (seen.reasoning.anywhere and not target.extra_body),
         "rules": tuple(_rules(profile, set(changes), target.model)),
     }
     return profile.model_copy(update={**own, **changes})
+
+
+def _notes(seen: Seen, target: Target) -> dict[str, str]:
+    notes: dict[str, str] = {}
+    if seen.reasoning.anywhere and not target.extra_body:
+        notes["thinks"] = "reasoning came without being asked for"
+    if target.key_name and seen.key_checked:
+        notes["key_required"] = "a wrong key is refused"
+    return notes
 
 
 def _rules(profile: ChatProfile, changed: set[str], model: str) -> list[ModelRule]:

@@ -13,7 +13,8 @@ from .recording import Recording
 from .seen import ReasoningSeen, StreamSeen, UsagePlace, UsageSeen
 
 _KNOWN_DELTAS = frozenset({"content", "role", "tool_calls", "refusal", "function_call", "channel"})
-_REASONING_NAME = re.compile(r"reason|think|thought", re.IGNORECASE)
+# Names come from the server and end in code to paste: only those that are nothing but names.
+_REASONING_NAME = re.compile(r"(?=.*(reason|think|thought))[a-z0-9_.-]{1,64}", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)(think|thought|thinking|reasoning)>")
 _REASONING_PARTS = ("thinking", "reasoning")
 _MOST_COMMENTS = 5
@@ -102,7 +103,7 @@ def see_reasoning(answer: Answer) -> ReasoningSeen:
     for chunk in answer.chunks:
         delta = chunk.delta
         for name, value in delta.items():
-            if value and name not in _KNOWN_DELTAS and _REASONING_NAME.search(name):
+            if value and name not in _KNOWN_DELTAS and _REASONING_NAME.fullmatch(name):
                 fields[name] = None
                 signed = signed or _is_signed(value)
         thoughts = [item for item in as_objects(delta.get("content")) if item.get("type") in _REASONING_PARTS]

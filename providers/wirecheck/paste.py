@@ -20,6 +20,7 @@ def paste(fit: Fit, model: str) -> str:
         model: Name of the model, for the line that shows how to use it.
     """
     reasons = {difference.field: difference.reason for difference in fit.differences}
+    notes = {**fit.notes, **reasons}
     imports = {("runtree.providers", "ChatProfile"), ("runtree.providers", "OpenAIChat")}
     lines: list[str] = []
     for name, field in ChatProfile.model_fields.items():
@@ -27,7 +28,7 @@ def paste(fit: Fit, model: str) -> str:
         is_default = not field.is_required() and value == field.get_default(call_default_factory=True)
         if name in _LEFT_OUT or (is_default and name not in reasons):
             continue
-        comment = f"  # {reasons[name]}" if name in reasons else ""
+        comment = f"  # {' '.join(notes[name].split())}" if name in notes else ""
         lines.append(f"    {name}={_literal(value, imports)},{comment}")
     head = [f"from {module} import {', '.join(names)}" for module, names in sorted(_grouped(imports).items())]
     body = [f"PROFILE = ChatProfile(  # based on {fit.name} of {fit.module}", *lines, ")"]
@@ -45,7 +46,7 @@ def _literal(value: Any, imports: set[tuple[str, str]]) -> str:
     if isinstance(value, BaseModel):
         return _call(value, imports)
     if isinstance(value, str):
-        return _quoted(value)
+        return quoted(value)
     if is_object(value):
         pairs = (f"{_literal(key, imports)}: {_literal(item, imports)}" for key, item in value.items())
         return f"{{{', '.join(pairs)}}}"
@@ -75,6 +76,7 @@ def _call(value: BaseModel, imports: set[tuple[str, str]]) -> str:
     return f"{kind.__name__}({', '.join(given)})"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return text as a Python string."""
     quoted = repr(text)
     return f'"{quoted[1:-1]}"' if quoted[0] == "'" and '"' not in text else quoted

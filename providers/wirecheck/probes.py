@@ -15,23 +15,21 @@ LIMIT = 16
 WRONG_KEY = "wirecheck-not-a-key"
 
 _COUNTING = "Count from 1 to 40, in digits, with commas."
-_WEATHER = (
+WEATHER = (
     "What is the weather in Paris and in Oslo now? Call the tool for both cities at once, then answer in one sentence."
 )
-_TOOLS: Sequence[Mapping[str, Any]] = (
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "description": "The weather in a city now.",
-            "parameters": {
-                "type": "object",
-                "properties": {"city": {"type": "string", "description": "Name of the city"}},
-                "required": ["city"],
-            },
-        },
+WEATHER_TOOL: Mapping[str, Any] = {
+    "name": "get_weather",
+    "description": "The weather in a city now.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "description": "Name of the city"}},
+        "required": ["city"],
     },
-)
+}
+"""The one tool of the conversation."""
+
+_TOOLS = ({"type": "function", "function": WEATHER_TOOL},)
 _SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "population": {"type": "integer"}},
@@ -79,24 +77,24 @@ def _developer(progress: Progress) -> Question:
 
 
 def _tools(progress: Progress) -> Question:
-    return Question({**progress.request(_say(_WEATHER), stream=True), "tools": list(_TOOLS)})
+    return Question({**progress.request(_say(WEATHER), stream=True), "tools": list(_TOOLS)})
 
 
 def _required_tools(progress: Progress) -> Question | None:
     if not progress.accepted("tools") or calls_of(progress.recordings["tools"]):
         return None
-    return Question({**progress.request(_say(_WEATHER), stream=True), "tools": list(_TOOLS), "tool_choice": "required"})
+    return Question({**progress.request(_say(WEATHER), stream=True), "tools": list(_TOOLS), "tool_choice": "required"})
 
 
 def _no_tools(progress: Progress) -> Question | None:
     """Ask for the size of the prompt without tools, where it is not clear that they come into it."""
     if not progress.accepted("tools") or calls_of(progress.called):
         return None
-    return Question(progress.request(_say(_WEATHER), limit=LIMIT, stream=False))
+    return Question(progress.request(_say(WEATHER), limit=LIMIT, stream=False))
 
 
 def _unary(progress: Progress) -> Question:
-    body = progress.request(_say(_WEATHER), stream=False)
+    body = progress.request(_say(WEATHER), stream=False)
     if progress.takes("tools"):
         body["tools"] = list(_TOOLS)
         if progress.accepted("required_tools"):
@@ -125,7 +123,7 @@ def _replay_shaped(name: str) -> Callable[[Progress], Question | None]:
 def _replay(history: Sequence[Mapping[str, Any]], limit: int | None, progress: Progress) -> Question | None:
     if not history or not progress.takes("tools"):
         return None
-    body = progress.request([*_say(_WEATHER), *history], limit=limit, stream=limit is None)
+    body = progress.request([*_say(WEATHER), *history], limit=limit, stream=limit is None)
     return Question({**body, "tools": list(_TOOLS)})
 
 

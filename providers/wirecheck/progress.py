@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .answer import read_answer
 from .recording import Recording
 from .wire import Target
 
@@ -40,13 +41,19 @@ class Progress:
         return found.request if found else None
 
     @property
+    def gone(self) -> bool:
+        """Whether the server has stopped to answer."""
+        sent = list(self.recordings.values())
+        return len(sent) > 1 and all(recording.status is None for recording in sent[-2:])
+
+    @property
     def hopeless(self) -> bool:
         """Whether nothing more is worth asking."""
-        sent = list(self.recordings.items())
-        if len(sent) > 1 and all(recording.status is None for _, recording in sent[-2:]):
-            return True
-        last = next((recording for name, recording in reversed(sent) if name in OPENINGS), None)
-        return last is not None and self._opened() is None and not last.refused
+        opened = self._opened()
+        if opened is not None:
+            return self.gone or read_answer(opened).framing not in ("events", "json")
+        tried = [self.recordings[name] for name in OPENINGS if name in self.recordings]
+        return bool(tried) and not tried[-1].refused
 
     @property
     def called(self) -> Recording:

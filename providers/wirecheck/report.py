@@ -1,5 +1,6 @@
 """All that a check of an endpoint comes to."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from ...messages.value import Value
@@ -14,6 +15,7 @@ from .observe import observe
 from .paste import paste
 from .probes import PROBES
 from .progress import OPENINGS, Progress
+from .replays import SHAPED_FIELDS, TEXT_FIELDS
 from .seen import Seen
 
 Protocol = Literal["chat", "responses", "anthropic"]
@@ -78,6 +80,7 @@ def report_of(progress: Progress) -> Report:
 
 
 def _first_problem(progress: Progress) -> str:
+    target = progress.target
     names = [name for name in OPENINGS if name in progress.recordings]
     recording = progress.recordings[names[-1]] if names else None
     if recording is None:
@@ -89,24 +92,25 @@ def _first_problem(progress: Progress) -> str:
     failure = from_answer(recording.status, recording.headers, recording.body)
     problem = f"the first request is refused: {failure.message} (HTTP {recording.status}, {failure.code})"
     known = models_of(progress)
-    if failure.code == "model_not_found" and known and progress.target.model not in known:
+    if failure.code == "authentication" and target.key is None:
+        problem += ". Name the environment variable that has the key: --api-key-env NAME"
+    if failure.code == "model_not_found" and known and target.model not in known:
         problem += f". Models there: {', '.join(known[:8])}"
     return problem
 
 
-def _problems(progress: Progress, profile: ChatProfile) -> list[str]:
+def _problems(progress: Progress, profile: ChatProfile) -> Iterator[str]:
     """Return what of the conversation fails for a model with this profile."""
-    problems: list[str] = []
     for name in (*OPENINGS, "tools", "required_tools", "unary", "results"):
         recording = progress.recordings.get(name)
         if recording is None or (name in (*OPENINGS, "required_tools") and not recording.accepted):
             continue
-        if recording.status is None:
-            problems.append(f"{_TITLES[name]}: {recording.fault}")
+        if name == "results" and any(progress.accepted(f"replay_{field}") for field in (*TEXT_FIELDS, *SHAPED_FIELDS)):
+            # With the reasoning that it wants back, or without what it dislikes about it, the history is taken.
             continue
         last = decode(recording, profile)
-        if last.kind == "failed":
-            problems.append(f"{_TITLES[name]}: {recording.fault or last.error.message}")
-    if progress.hopeless:
-        problems.append("it does not answer any more; the rest was not asked")
-    return problems
+        if recording.status is None or last.kind == "failed":
+            reason = recording.fault or (last.error.message if last.kind == "failed" else "")
+            yield f"{_TITLES[name]}: {reason}"
+    if progress.gone:
+        yield "it does not answer any more; the rest was not asked"

@@ -7,7 +7,6 @@ import typer
 from .options import Json
 
 if TYPE_CHECKING:
-    from ..providers.wirecheck.progress import Probe
     from ..providers.wirecheck.report import Report
     from ..providers.wirecheck.wire import Target
 
@@ -123,14 +122,14 @@ def _fields(text: str | None) -> dict[str, Any]:
     return value  # pyright: ignore[reportUnknownVariableType]  # keys of JSON are text
 
 
-async def _check(target: "Target", protocol: str) -> "Report":
+async def _check(target: "Target", protocol: Literal["chat", "responses", "anthropic"]) -> "Report":
     from ..providers.wirecheck.conversation import hold
     from ..providers.wirecheck.report import report_of
+    from ..providers.wirecheck.talk import talk
+    from ..providers.wirecheck.talk_report import talk_report
     from .wirecheck_view import progress
 
     with progress() as tell:
-
-        def on_probe(probe: "Probe") -> None:
-            tell(probe.title)
-
-        return report_of(await hold(target, on_probe))
+        if protocol == "chat":
+            return report_of(await hold(target, lambda probe: tell(probe.title)))
+        return talk_report(target, protocol, await talk(target, protocol, tell))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Style = Literal["title", "good", "plain", "bad", "code"]
 Line = tuple[Style, str]
 
+_PROTOCOLS = {"chat": "chat completions", "responses": "responses", "anthropic": "Anthropic messages"}
 _SIGNS: dict[str, str] = {"good": "+", "plain": " ", "bad": "!"}
 _COLOURS: dict[Style, str] = {"title": "bold", "good": "green", "plain": "default", "bad": "red", "code": "cyan"}
 
@@ -50,7 +51,7 @@ def show(lines: Sequence[Line]) -> None:
 
 def lines_of(report: "Report") -> list[Line]:
     """Return a report as lines."""
-    lines: list[Line] = [("title", f"{report.base_url}  {printable(report.model)}  {report.protocol}")]
+    lines: list[Line] = [("title", f"{report.base_url}  {printable(report.model)}  {_PROTOCOLS[report.protocol]}")]
     for topic, findings in groupby(report.findings, key=lambda finding: finding.topic):
         lines.extend([("plain", ""), ("title", topic)])
         lines.extend((finding.tone, f"  {_SIGNS[finding.tone]} {printable(finding.text)}") for finding in findings)
