@@ -14,7 +14,7 @@ from runtree.messages.usage import NO_USAGE
 from runtree.providers import secrets
 from tests.kit.loopback import Answer, Loopback, body, send
 from tests.kit.wires.check import failure_of
-from tests.kit.wires.families import ASKED, KEY, UNARY, Family
+from tests.kit.wires.families import ASKED, FAMILIES, KEY, UNARY, Family
 from tests.kit.wires.wire import Trouble
 
 from .talk import ask
@@ -90,6 +90,51 @@ async def test_p19_the_server_may_say_whether(family: Family, loopback: Loopback
     route = await loopback.route(body("{}", 400, x_should_retry="true"), body("{}", 503, x_should_retry="false"))
     assert failure_of(await ask(family.model(route.base_url))).retryable
     assert not failure_of(await ask(family.model(route.base_url))).retryable
+
+
+_REFUSED = "messages.1.content.0: Invalid `signature` in `thinking` block"
+REJECTIONS = [
+    ("anthropic", {"type": "error", "error": {"type": "invalid_request_error", "message": _REFUSED}}),
+    (
+        "anthropic",
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
+            },
+        },
+    ),
+    (
+        "responses",
+        {
+            "error": {
+                "message": "The encrypted content gAAA could not be verified.",
+                "type": "invalid_request_error",
+                "code": "invalid_encrypted_content",
+            }
+        },
+    ),
+    (
+        "chat-details",
+        {
+            "error": {
+                "code": 400,
+                "message": "Provider returned error",
+                "metadata": {"raw": json.dumps({"error": {"type": "invalid_request_error", "message": _REFUSED}})},
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("name, content", REJECTIONS)
+async def test_k09_thinking_that_is_not_taken_back(loopback: Loopback, name: str, content: Any) -> None:
+    """The loop leaves all thinking out and asks once more, so it has to know."""
+    family = next(family for family in FAMILIES if family.name == name)
+    route = await loopback.route(body(json.dumps(content), 400))
+    failure = failure_of(await ask(family.model(route.base_url)))
+    assert (failure.code, failure.retryable) == ("thinking_rejected", False), failure
 
 
 BODIES = [
