@@ -1,19 +1,16 @@
 """Answers of each dialect, in any cut and cut off anywhere: cases P01, P05, P13 to P16, K06, K07, U01."""
 
-from collections.abc import Iterable
-
 import pytest
 
-from runtree.messages.failure import Failure
 from runtree.messages.model import Completed, Failed, ModelEvent, SignatureDelta
 from runtree.providers.chat.profile import ChatProfile
-from runtree.providers.decoder import AnswerDecoder
 from runtree.providers.fold import Fold
 
 from ..answers import CASES, chunk, stream
 from ..test_chat_stream import check_pieces, merge
 from .conversation import answer_of, decode, echoed, message_of
 from .fixtures import FIXTURES, Fixture, told
+from .payloads import payloads
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=str)
@@ -43,45 +40,12 @@ def _check(fixture: Fixture, events: list[ModelEvent]) -> None:
     assert signatures == [block[2] for block in fixture.blocks if block[0] == "thinking" and block[2]]
 
 
-class _Record:
-    """An answer machine that notes what it is fed: what a dialect makes of it depends on nothing else."""
-
-    def __init__(self) -> None:
-        self.closed = self.done = False
-        self.fed: list[tuple[object, ...]] = []
-
-    def feed(self, data: bytes, event: str | None = None, *, last: bool = False) -> list[ModelEvent]:
-        self.fed.append((data, event, last))
-        return []
-
-    def feed_body(self, body: bytes) -> list[ModelEvent]:
-        self.fed.append((body.strip(),))
-        return []
-
-    def finish(self) -> list[ModelEvent]:
-        return []
-
-    def fail(self, failure: Failure) -> Failed:
-        self.closed = True
-        self.fed.append((failure,))
-        return Failed(error=failure)
-
-
-def _fed(reads: Iterable[bytes]) -> list[tuple[object, ...]]:
-    machine = _Record()
-    decoder = AnswerDecoder(machine)
-    for read in reads:
-        decoder.feed(read)
-    decoder.finish()
-    return machine.fed
-
-
 @pytest.mark.parametrize("fixture", [*FIXTURES, *CASES], ids=str)
 def test_p01_every_cut_feeds_the_same_payloads(fixture: Fixture) -> None:
     body = fixture.body
-    whole = _fed([body])
+    whole = payloads([body])
     for at in range(len(body) + 1):
-        assert _fed([body[:at], body[at:]]) == whole, f"cut at {at}"
+        assert payloads([body[:at], body[at:]]) == whole, f"cut at {at}"
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=str)

@@ -102,7 +102,7 @@ def _sound(events: list[ModelEvent], profile: ChatProfile) -> None:
     json.dumps(body(profile, *turn(message)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(chunks=st.lists(_CHUNKS, max_size=5), done=st.booleans(), profile=PROFILES, data=st.data())
 def test_any_json_in_any_cut(
     chunks: list[dict[str, Any]], done: bool, profile: ChatProfile, data: st.DataObject
