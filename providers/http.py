@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Protocol
+from typing import Protocol, cast
 
 import anyio
 import httpx
@@ -235,7 +235,10 @@ async def _send(exchange: Exchange, deadline: _Deadline) -> httpx.Response:
 
 
 def _reads(response: httpx.Response) -> AsyncIterator[bytes]:
-    return response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
+    if "content-encoding" in response.headers:
+        return response.aiter_bytes()
+    # The transport's own stream: `aiter_raw` is one more asynchronous step around each read of it.
+    return aiter(cast(httpx.AsyncByteStream, response.stream))
 
 
 async def _drain(reads: AsyncIterator[bytes]) -> None:
