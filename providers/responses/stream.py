@@ -26,6 +26,7 @@ _INCOMPLETE: Mapping[str, FinishReason] = {
     "max_tokens": "length",
 }
 _CUT_SHORT = ("length", "content_filter")
+_ENDINGS = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
 
 class ResponsesStream:
@@ -155,16 +156,18 @@ class ResponsesStream:
         if "input" in said:
             self._answer.find(said, CustomCallItem).settle(said["input"])
 
-    def _take_terminal(self, said: dict[str, Any], events: list[ModelEvent]) -> None:
+    def _take_terminal(self, said: dict[str, Any], events: list[ModelEvent], named: str) -> None:
         response = as_object(said.get("response"))
-        named = str(said.get("type")).rpartition(".")[2]
-        self._take_end(response, str(response.get("status") or named), events)
+        status = response.get("status")
+        # Some servers end a cut answer as completed and tell only by its status.
+        decides = named == "completed" and isinstance(status, str) and status in _ENDINGS
+        self._take_end(response, str(status) if decides else named, events)
 
     def _take_end(self, response: dict[str, Any], status: str, events: list[ModelEvent]) -> None:
         self._read_head(response)
         raw = as_object(response.get("usage"))
         self._usage, self._cost = read_usage(raw), read_cost(raw)
-        ended = status in ("completed", "incomplete", "done")
+        ended = status == "incomplete" or (status == "completed" and not response.get("error"))
         if ended:
             events += self._answer.close_rest(response.get("output"))
         if self._usage != UNKNOWN_USAGE:
@@ -173,7 +176,7 @@ class ResponsesStream:
             events.append(self.fail(self._failure(response, status)))
             return
         why = as_object(response.get("incomplete_details")).get("reason") if status == "incomplete" else None
-        events.append(self._completed(status if why is None else str(why), status))
+        events.append(self._completed(status, str(why or "")))
 
     def _failure(self, response: dict[str, Any], status: str) -> Failure:
         if status in ("failed", "error") or response.get("error"):
@@ -183,22 +186,21 @@ class ResponsesStream:
         message = f"the answer is not finished but {clean(status, self._secret)}. Don't ask for it in the background"
         return Failure(code="protocol", message=message)
 
-    def _completed(self, raw: str, status: str) -> ModelEvent:
+    def _completed(self, status: str, why: str) -> ModelEvent:
         answer = self._answer
-        reason: FinishReason = _INCOMPLETE.get(raw, "unknown") if status == "incomplete" else "stop"
-        if reason in ("stop", "unknown") and answer.has_calls:
-            reason = "tool_calls" if reason == "stop" else reason
-        elif reason == "stop" and answer.refuses:
+        reason: FinishReason = "stop"
+        if status == "incomplete":
+            reason = _INCOMPLETE.get(why, "unknown")
+        elif answer.has_calls:
+            reason = "tool_calls"
+        elif answer.refuses:
             reason = "refusal"
         if answer.nameless and reason not in _CUT_SHORT:
             return self.fail(_protocol("the answer has a tool call without a name"))
         self.closed = True
-        fold = self._fold(ended=True)
-        return Completed(
-            response=fold.response(
-                reason, finish_reason_raw=clean(raw, self._secret), cost=self._cost, response_id=self._response_id
-            )
-        )
+        raw = clean(why, self._secret) if reason == "unknown" and why else status
+        details = {"finish_reason_raw": raw, "cost": self._cost, "response_id": self._response_id}
+        return Completed(response=self._fold(ended=True).response(reason, **details))
 
     def _fold(self, *, ended: bool) -> Fold:
         fold = Fold(self._provider, self._model)
@@ -239,11 +241,11 @@ class ResponsesStream:
         "response.function_call_arguments.done": _take_whole_arguments,
         "response.custom_tool_call_input.delta": partial(_take_piece, wanted=CustomCallItem),
         "response.custom_tool_call_input.done": _take_whole_input,
-        "response.completed": _take_terminal,
-        "response.incomplete": _take_terminal,
-        "response.failed": _take_terminal,
-        "response.cancelled": _take_terminal,
-        "response.done": _take_terminal,
+        "response.completed": partial(_take_terminal, named="completed"),
+        "response.incomplete": partial(_take_terminal, named="incomplete"),
+        "response.failed": partial(_take_terminal, named="failed"),
+        "response.cancelled": partial(_take_terminal, named="cancelled"),
+        "response.done": partial(_take_terminal, named="completed"),
     }
 
 

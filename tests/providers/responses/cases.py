@@ -48,8 +48,16 @@ class Case:
         return self.name
 
 
-def failing(name: str, body: bytes, code: FailureCode, *, retryable: bool = True, **more: Any) -> Case:
-    return Case(name, body, failure=code, retryable=retryable, finish=None, usage=(None, None), **more)
+def failing(
+    name: str,
+    body: bytes,
+    code: FailureCode,
+    *,
+    retryable: bool = True,
+    spent: tuple[int | None, int | None] = (None, None),
+    **more: Any,
+) -> Case:
+    return Case(name, body, failure=code, retryable=retryable, finish=None, usage=spent, **more)
 
 
 def without(events: list[Event], *kinds: str) -> list[Event]:
@@ -176,6 +184,8 @@ CASES = [
     Case("P12-cut-call-in-a-completed-answer", stream(*answer(call(status="incomplete"))), calls=[("call_1", "get", None)], finish="tool_calls"),
     Case("P12-length-in-reasoning", stream(*answer(reasoning("hm"), last=LENGTH)), reasoning="hm", signatures=["gAAA=="], finish="length"),
     Case("P12-status-against-the-event", stream(*answer(message("x"), last={**LENGTH, "type": "response.completed"})), text="x", finish="length"),
+    Case("P12-the-event-without-a-status", stream(*answer(message("x"), last=end(status="incomplete") | {"response": {}})), text="x", finish="unknown", usage=(None, None)),
+    Case("completed-although-in-progress", stream(*answer(message("x"), last={"type": "response.completed", "response": response(message("x"), status="in_progress")})), text="x", usage=(None, None)),
     Case("content-filter", stream(*answer(message("x", status="incomplete"), last=FILTER)), text="x", finish="content_filter"),
     Case("P07-nulls", stream(*[{**event, "delta": None} if event["type"] == "response.output_text.delta" else event for event in PLAIN]), text="Grüße 🌲"),
     Case("no-usage", stream(*answer(message("x"), last=end(usage=None))), text="x", usage=(None, None)),
@@ -195,6 +205,7 @@ CASES = [
     failing("P04-overflow", stream(CREATED, {"type": "error", "error": {"code": "context_length_exceeded", "message": "big"}}), "context_overflow", retryable=False),
     failing("P04-inside-a-call", stream(*CALL[:4], {"type": "error", "error": ERROR}), "rate_limit", calls=[("call_1", "get", None)]),
     failing("P04-after-a-whole-call", stream(*CALL[:-1], FAILED), "rate_limit", calls=[GET]),
+    failing("P04-completed-with-an-error", stream(*PLAIN[:3], end(error={"code": "server_error", "message": "no"})), "provider", text="Grüß", spent=(10, 4)),
     failing("cancelled-there", stream(*PLAIN[:3], end(status="cancelled")), "provider", text="Grüß"),
     failing("P05-all-items-done", stream(*CALL[:-1]), "protocol", calls=[GET]),
     failing("P05-done-without-end", stream(*PLAIN[:-1], done=True), "protocol", text="Grüße 🌲"),
@@ -202,7 +213,7 @@ CASES = [
     failing("P05-nothing", b"", "protocol"),
     failing("P05-only-comments", b": ping\n\n: ping\n\n", "protocol"),
     failing("no-json", stream(*PLAIN[:3]) + b"data: {oops\n\n" + stream(*PLAIN[3:]), "protocol", text="Grüß"),
-    failing("no-name", stream(*answer(call(name=""))), "protocol"),
+    failing("no-name", stream(*answer(call(name=""))), "protocol", spent=(10, 4)),
     failing("web-page", b"<!doctype html><title>Sign in</title>", "protocol", retryable=False),
     Case("P01-character-by-character", stream(*answer(call(WEATHER_TEXT), size=1)), calls=[GET], finish="tool_calls"),
 ]  # fmt: skip

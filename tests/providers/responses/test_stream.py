@@ -39,14 +39,14 @@ def check(case: Case, events: list[ModelEvent]) -> None:
     for block, (call_id, _, _) in zip(calls, case.calls, strict=True):
         assert block.call_id == call_id or (call_id is None and block.call_id.startswith("call_"))
     assert len({block.call_id for block in calls}) == len(calls)
+    assert isinstance(last, Completed | Failed)
+    usage = last.response.usage if isinstance(last, Completed) else last.usage
+    assert (usage.input_tokens, usage.output_tokens) == case.usage
     if isinstance(last, Failed):
         assert (last.error.code, last.error.retryable) == (case.failure, case.retryable)
     else:
-        assert isinstance(last, Completed)
         assert case.failure is None, last
         assert last.response.finish_reason == case.finish == last.response.message.finish_reason
-        usage = last.response.usage
-        assert (usage.input_tokens, usage.output_tokens) == case.usage
     if case.name != "interleaved":
         check_pieces(events, said)
 
