@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from .chat.model import OpenAIChat as OpenAIChat
     from .chat.profile import ChatProfile as ChatProfile
     from .fallback import FallbackModel as FallbackModel
-    from .profile import ModelProfile as ModelProfile
     from .pricing import set_price as set_price
+    from .profile import ModelProfile as ModelProfile
     from .profile import Price as Price
     from .protocol import Model as Model
     from .protocol import NeedsSecrets as NeedsSecrets
     from .registry import register_model as register_model
+    from .registry import resolve as resolve
     from .responses.model import OpenAIResponses as OpenAIResponses
     from .responses.profile import ResponsesProfile as ResponsesProfile
     from .retry import RetryPolicy as RetryPolicy
-    from .registry import resolve as resolve
     from .scripted import ScriptedModel as ScriptedModel
 
 _HOMES = {
@@ -54,8 +54,8 @@ __all__ = [
     "OpenAIChat",
     "OpenAIResponses",
     "Price",
-    "RetryPolicy",
     "ResponsesProfile",
+    "RetryPolicy",
     "ScriptedModel",
     "register_model",
     "resolve",
