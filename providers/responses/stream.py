@@ -64,7 +64,7 @@ class ResponsesStream:
         if self.closed or self.done:
             return []
         try:
-            said = pydantic_core.from_json(data, cache_strings="keys")
+            said = pydantic_core.from_json(data)
             kind = said["type"]
             item = self._fed.get(kind)
         except (ValueError, KeyError, TypeError, IndexError):
