@@ -9,6 +9,7 @@ from runtree import Agent, RunHandle, Runtime
 from runtree.messages.content import ThinkingBlock
 from runtree.messages.model import ModelSettings, ReasoningDelta, SignatureDelta, ToolCallDelta
 from runtree.providers.scripted import Hang, ScriptedModel, reasoning
+from tests.kit.agents import lead
 from tests.kit.gates import Gates
 from tests.kit.loopback import Answer, Loopback, body, hang, send
 from tests.kit.stream_check import check_ledger, check_stream, ends_of, runs_of, text_of
@@ -118,14 +119,14 @@ async def test_t4_unary_over_http(runtime: Runtime, loopback: Loopback, family: 
 
 
 async def test_x01_d7_all_at_once(runtime: Runtime, loopback: Loopback) -> None:
-    """Grandchildren of all protocols think side by side: nobody's provider goes on before all have been heard."""
+    """Children of all protocols think side by side: nobody's provider goes on before all have been heard."""
     speakers = [family for family in FAMILIES if family.name != "chat-details"]
     routes = [await loopback.route(paced(family, ANSWER, heard="Now I ")) for family in speakers]
     agents = [
         thinker(family.model(route.base_url), family.name.replace("-", "_"))
         for family, route in zip(speakers, routes, strict=True)
     ]
-    run = await runtime.start(above(*agents), "go")
+    run = await runtime.start(lead(*agents), "go")
     items: list[Any] = []
     heard: set[str] = set()
     item: Any

@@ -23,6 +23,9 @@ from typing import Any
 LIMIT = 10.0
 """Seconds any single wait may take."""
 
+_PATIENCE = 30.0
+"""Seconds the server waits to be released: on a busy machine what happens before that may take long."""
+
 Step = dict[str, Any]
 
 
@@ -236,6 +239,8 @@ class _Server:
             writer.write(_head(plan, chunked))
             for step in plan["steps"]:
                 await _play(step, place, writer, watch, chunked)
+            # Before the end is sent: what comes after it is the next request, and not for the watch to read.
+            await _end(watch)
             if chunked:
                 writer.write(b"0\r\n\r\n")
             await writer.drain()
@@ -248,7 +253,12 @@ class _Server:
             await place.note("done")
             return False
         finally:
-            watch.cancel()
+            await _end(watch)
+
+
+async def _end(watch: "asyncio.Future[bytes]") -> None:
+    watch.cancel()
+    await asyncio.wait({watch})
 
 
 async def _read_request(reader: asyncio.StreamReader) -> dict[str, Any] | None:
@@ -281,7 +291,7 @@ async def _play(
             async with place.changed:
                 released = asyncio.ensure_future(place.changed.wait_for(lambda: step["name"] in place.released))
                 waited: set[asyncio.Future[Any]] = {watch, released}
-                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT)
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED, timeout=_PATIENCE)
                 if not released.done():
                     released.cancel()
                     await asyncio.wait({released})
