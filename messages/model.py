@@ -43,6 +43,8 @@ class ModelSettings(Value):
     """Seed for providers that sample reproducibly."""
     reasoning_effort: str | None = None
     """The provider's word for how long to think."""
+    reasoning_summary: Literal["auto", "concise", "detailed"] | None = None
+    """Ask for reasoning in readable form where it has to be asked for; OpenAI grants it to organisations it has verified."""
     reasoning_budget: PositiveInt | None = None
     """Tokens for reasoning, where the provider takes a number."""
     prompt_cache: Literal["5m", "1h"] | None = None

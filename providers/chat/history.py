@@ -76,8 +76,8 @@ class History:
         if replays:
             said.update(reasoning_of(thoughts, self._profile))
         for block in blocks:
-            if isinstance(block, TextBlock) and block.extras and block.provider == family:
-                said.update(block.extras)
+            if isinstance(block, TextBlock) and block.provider == family:
+                said.update(self._kept(block))
         if calls:
             said["tool_calls"] = [self._call(call, own, first=not at) for at, call in enumerate(calls)]
         if calls or said["content"] or self._profile.empty_answers:
@@ -95,9 +95,14 @@ class History:
         }
         if not own or block.provider != self._profile.provider:
             call.update(self._profile.foreign_call_extras if first else {})
-        elif block.extras:
-            call.update(block.extras)
+        else:
+            call.update(self._kept(block))
         return call
+
+    def _kept(self, block: TextBlock | ToolCallBlock) -> dict[str, Any]:
+        # One family may speak several protocols: what another one of its own keeps with a block would be refused here.
+        extras = block.extras or {}
+        return {name: extras[name] for name in self._profile.kept_fields if name in extras}
 
     def _results(self, message: ToolMessage) -> Iterator[dict[str, Any]]:
         shows = self._profile.images and self._profile.images_after_tools

@@ -17,14 +17,14 @@ def build_body(
         request: The call.
         model: The model, where the request names none.
         profile: Facts of the server.
-        summary: How detailed a summary of the reasoning shall be; `None`: none is asked for.
+        summary: How detailed a summary of the reasoning shall be, where the settings do not say; `None`: none is asked for.
 
     Raises:
         ConfigurationError: There is no message to send.
     """
     settings = request.settings
     name = request.model or model
-    reasoning = {"effort": settings.reasoning_effort, "summary": summary}
+    reasoning = {"effort": settings.reasoning_effort, "summary": settings.reasoning_summary or summary}
     reasoning = {key: value for key, value in reasoning.items() if value is not None}
     reasons = profile.reasons(name, asked=bool(reasoning))
     stored = settings.extra_body.get("store") is True

@@ -89,5 +89,15 @@ def test_k06_extras_of_a_call_go_back_only_where_they_came_from() -> None:
     assert "extra_content" not in body(GENERIC, said)["messages"][0]["tool_calls"][0]
 
 
+def test_k06_extras_of_another_protocol_of_the_same_family_stay_here() -> None:
+    """OpenAI speaks two protocols: a conversation may begin with one and go on with the other."""
+    extras = {"item": {"type": "message", "id": "msg_1"}, "after": 1}
+    call = ToolCallBlock(call_id="c1", tool_name="get", arguments={}, extras=extras, provider="openai")
+    said = AssistantMessage(content=(TextBlock(text="a", extras=extras, provider="openai"), call))
+    sent = body(OPENAI, said)["messages"][0]
+    assert set(sent) == {"role", "content", "tool_calls"}
+    assert set(sent["tool_calls"][0]) == {"id", "type", "function"}
+
+
 def test_an_answer_without_words_is_still_a_message() -> None:
     assert body(GENERIC, AssistantMessage(content=()))["messages"] == [{"role": "assistant", "content": ""}]

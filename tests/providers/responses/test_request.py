@@ -75,6 +75,9 @@ def test_everything_that_is_sent() -> None:
         output_schema=schema,
         settings=settings,
     )
+    asked = settings.model_copy(update={"reasoning_summary": "detailed"})
+    body = build_body(request.model_copy(update={"settings": asked}), "gpt-5", OPENAI, summary="auto")
+    assert body["reasoning"]["summary"] == "detailed"
     assert build_body(request, "gpt-5", OPENAI, summary="auto") == {
         "model": "gpt-5",
         "input": [{"role": "user", "content": "hi"}],
