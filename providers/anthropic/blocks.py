@@ -108,7 +108,7 @@ class ThinkingPart(Block):
 
     def add(self, piece: str) -> ModelEvent:
         """Take a piece that is not empty."""
-        number = self._begun()
+        number = self._number if self._number >= 0 else self._begun()
         self._fold.reasoning(piece, number)
         return ReasoningDelta.of(piece, number)
 

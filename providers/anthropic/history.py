@@ -57,7 +57,9 @@ def turns_of(request: ModelRequest, profile: AnthropicProfile) -> list[Turn]:
                 ids.begin_turn(message.tool_calls)
                 blocks = list(_said(message, profile, ids, thinking=number >= request.thinking_from))
                 sent = {block["id"] for block in blocks if block["type"] == "tool_use"}
-                _turn(turns, "assistant").add(_closing(message, blocks) if message is request.messages[-1] else blocks)
+                _turn(turns, "assistant").add(
+                    _closing(message, blocks) if number == len(request.messages) - 1 else blocks
+                )
             case ToolMessage():
                 results = [_result(result, ids.sent(result.call_id), profile) for result in message.results]
                 kept = [result for result in results if result["tool_use_id"] in sent]
@@ -68,13 +70,13 @@ def turns_of(request: ModelRequest, profile: AnthropicProfile) -> list[Turn]:
 def is_opened(turns: Sequence[Turn]) -> bool:
     """Return whether the turn the model is in began with thinking, or is only about to begin.
 
-    A turn reaches from what the user said last over all calls and results since.
+    A turn reaches from what the user said last over all calls and results since; words right behind results do not end it.
     """
     first: Turn | None = None
     for turn in reversed(turns):
         if turn.role == "assistant":
             first = turn
-        elif len(turn.blocks) > turn.results or not turn.results:
+        elif not turn.results or (first is not None and len(turn.blocks) > turn.results):
             break
     return first is None or first.blocks[0]["type"] in _THOUGHT
 

@@ -4,7 +4,7 @@ import itertools
 import json
 from typing import Any
 
-import pydantic_core
+from pydantic_core import from_json
 
 from ...messages.content import ToolCallBlock
 from ...messages.failure import Failure
@@ -57,8 +57,8 @@ class MessageStream:
         self._started = False
         self._response_id: str | None = None
         self._blocks: dict[int, Block] = {}
-        self._block: Block = _NO_BLOCK
-        self._at = -1
+        self._block: Block
+        self._go_on_with(_NO_BLOCK, -1)
         self._numbers = itertools.count()
         self._call_ids: set[str] = set()
         self._stop_reason: str | None = None
@@ -76,12 +76,12 @@ class MessageStream:
         # What decides the cost of a delta: only what the long way would treat the same may pass here.
         chunk: Any = None
         try:
-            chunk = pydantic_core.from_json(data, cache_strings="keys")
-            delta, block = chunk["delta"], self._block
-            if delta["type"] == block.plain and chunk["index"] == self._at and chunk["type"] == "content_block_delta":
-                piece = delta[block.field]
+            chunk = from_json(data, cache_strings="keys")
+            delta = chunk["delta"]
+            if delta["type"] == self._plain and chunk["index"] == self._at and chunk["type"] == "content_block_delta":
+                piece = delta[self._field]
                 if piece and piece.__class__ is str:
-                    return [block.add(piece)]
+                    return [self._add(piece)]
         except (ValueError, KeyError, TypeError):
             pass
         if self.closed or self.done:
@@ -93,7 +93,7 @@ class MessageStream:
     def feed_body(self, body: bytes) -> list[ModelEvent]:
         """Take a JSON body, which is a whole answer or a whole error."""
         try:
-            chunk = pydantic_core.from_json(body)
+            chunk = from_json(body)
         except ValueError:
             chunk = _parse_leniently(body)
         if not is_object(chunk):
@@ -116,7 +116,12 @@ class MessageStream:
         return Failed(error=failure, partial=self._fold.partial(), usage=self._fold.usage)
 
     def _close(self) -> None:
-        self.closed, self._block = True, _NO_BLOCK
+        self.closed = True
+        self._go_on_with(_NO_BLOCK, self._at)
+
+    def _go_on_with(self, block: Block, index: int) -> None:
+        self._block, self._at = block, index
+        self._plain, self._field, self._add = block.plain, block.field, block.add
 
     def _take(self, chunk: dict[str, Any], event: str | None) -> list[ModelEvent]:
         kind = chunk.get("type") or event
@@ -185,7 +190,8 @@ class MessageStream:
         self._at = index if isinstance(index, int) else self._at + 1
         block = self._make(as_object(chunk.get("content_block")), events)
         if block is not None:
-            self._block = self._blocks[self._at] = block
+            self._blocks[self._at] = block
+            self._go_on_with(block, self._at)
 
     def _make(self, start: dict[str, Any], events: list[ModelEvent]) -> Block | None:
         match start.get("type"):
@@ -222,7 +228,7 @@ class MessageStream:
         block = self._blocks[index]
         if block is not self._block:
             block.resume()
-            self._block, self._at = block, index
+            self._go_on_with(block, index)
         events += block.take(delta)
 
     def _index(self, chunk: dict[str, Any]) -> int:
@@ -268,7 +274,8 @@ class MessageStream:
 
     def _unreadable(self, data: bytes, chunk: Any, event: str | None, last: bool) -> list[ModelEvent]:
         if data.strip() == b"[DONE]":
-            self.done, self._block = True, _NO_BLOCK
+            self.done = True
+            self._go_on_with(_NO_BLOCK, self._at)
             return []
         if event == "error" and data.strip():
             return [self.fail(from_frame(data.decode("utf-8", "replace"), secret=self._secret))]
@@ -298,6 +305,6 @@ def _parse_leniently(data: bytes) -> Any:
     """Return the JSON value with half characters replaced, `None` if it is none: bytes that are no UTF-8, half of an escaped pair."""
     try:
         lenient = json.loads(data.decode("utf-8", "replace"))
-        return pydantic_core.from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
+        return from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None

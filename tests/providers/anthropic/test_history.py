@@ -203,7 +203,9 @@ def test_k09_thinking_that_was_refused_is_left_out_whole() -> None:
         ((UserMessage.of("x"), OWN, RESULT), True),
         ((UserMessage.of("x"), said(CALL), RESULT), False),
         ((UserMessage.of("x"), OWN, RESULT, said(called("b")), ToolMessage(results=(result("b"),))), True),
-        ((UserMessage.of("x"), said(CALL), RESULT, UserMessage.of("y")), True),
+        ((UserMessage.of("x"), said(CALL), RESULT, UserMessage.of("y")), False),
+        ((UserMessage.of("x"), said(CALL), RESULT, UserMessage.of("y"), OWN, RESULT), True),
+        ((UserMessage.of("x"), OWN, RESULT, UserMessage.of("y"), said(CALL), RESULT), False),
         ((UserMessage.of("x"), said(CALL), RESULT, said(TextBlock(text="z")), UserMessage.of("y")), True),
     ],
 )
