@@ -36,22 +36,25 @@ async def hold(target: Target, on_probe: OnProbe | None = None) -> Progress:
         probe, question = asked
         if on_probe is not None:
             on_probe(probe)
-        progress.recordings[probe.name] = await _ask(target, question)
+        alive = any(recording.status is not None for recording in progress.recordings.values())
+        progress.recordings[probe.name] = await _ask(target, question, alive)
     return progress
 
 
-async def _ask(target: Target, question: Question) -> Recording:
-    """Ask, and once again if the server asks for a short pause."""
+async def _ask(target: Target, question: Question, alive: bool) -> Recording:
+    """Ask, and once again if the server asks for a short pause or has just closed the connection that was kept open."""
     key = target.key if question.key == "own" else WRONG_KEY
     recording = await ask(target, question.path, question.body, key=key, method=question.method)
-    pause = _pause(recording)
+    pause = _pause(recording, alive)
     if pause is None:
         return recording
     await anyio.sleep(pause)
     return await ask(target, question.path, question.body, key=key, method=question.method)
 
 
-def _pause(recording: Recording) -> float | None:
+def _pause(recording: Recording, alive: bool) -> float | None:
+    if recording.status is None and recording.bound is None and alive:
+        return 0.0
     if recording.status not in _BUSY:
         return None
     wait = from_answer(recording.status, recording.headers, recording.body).retry_after

@@ -50,6 +50,7 @@ def findings(seen: Seen) -> list[Finding]:
         "in one piece": list(_say_unary(seen)),
         "requests": list(_say_fields(seen)),
         "errors": list(_say_errors(seen)),
+        "not known": [("plain", f"{asked}: {reason}") for asked, reason in seen.unanswered.items()],
     }
     return [Finding(topic=topic, tone=tone, text=text) for topic, lines in said.items() for tone, text in lines]
 

@@ -5,14 +5,17 @@ from typing import Any
 
 from .answer import Answer, read_answer
 from .marks import find_marks
-from .observe_answer import see_reasoning, see_stream, see_usage
+from .observe_answer import merge_reasoning, see_reasoning, see_stream, see_usage
 from .observe_calls import see_calls
 from .observe_errors import reason_of, see_error
 from .observe_fields import prompt_of, see_fields
+from .probes import PROBES
 from .progress import OPENINGS, Progress
 from .recording import Recording
-from .seen import Seen, Verdict
+from .seen import ReasoningSeen, Seen, Verdict
 
+_TITLES = {probe.name: probe.title for probe in PROBES}
+_OTHERS = ("models", "bad_request", "bad_key")
 _REPLAY = "replay_"
 _KEY_REFUSALS = frozenset({400, 401, 403})
 
@@ -31,6 +34,7 @@ def observe(progress: Progress) -> Seen:
         "replay": _see_replay(progress),
         "replay_needed": _see_need(progress),
         "refusals": {name: reason_of(rec) for name, rec in recordings.items() if rec.refused and name != "bad_request"},
+        "unanswered": _see_unanswered(progress),
         "bad_request": see_error(recordings.get("bad_request")),
         "bad_key": see_error(recordings.get("bad_key")),
         "marks": find_marks(_conversation(progress, answers), recordings.get("models")),
@@ -70,10 +74,16 @@ def _conversation(progress: Progress, answers: Mapping[str, Answer]) -> list[tup
     return [(recording, answers[name]) for name, recording in progress.recordings.items() if name != "models"]
 
 
-def _see_all_reasoning(progress: Progress, answers: Mapping[str, Answer]) -> Any:
+def _see_all_reasoning(progress: Progress, answers: Mapping[str, Answer]) -> ReasoningSeen:
     streamed = [name for name in (*OPENINGS, "tools", "required_tools", "results") if progress.accepted(name)]
-    seen = [see_reasoning(answers[name]) for name in streamed]
-    return next((reasoning for reasoning in seen if reasoning.anywhere), see_reasoning(Answer()))
+    return merge_reasoning([see_reasoning(answers[name]) for name in streamed])
+
+
+def _see_unanswered(progress: Progress) -> dict[str, str]:
+    failed = {
+        name: rec for name, rec in progress.recordings.items() if not progress.answered(name) and name not in _OTHERS
+    }
+    return {_TITLES[name]: rec.fault or f"HTTP {rec.status}: {reason_of(rec)}" for name, rec in failed.items()}
 
 
 def _see_ids_again(facts: Mapping[str, Any]) -> bool | None:

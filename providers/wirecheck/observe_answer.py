@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median_low
 from typing import Any
@@ -15,6 +16,7 @@ from .seen import ReasoningSeen, StreamSeen, UsagePlace, UsageSeen
 _KNOWN_DELTAS = frozenset({"content", "role", "tool_calls", "refusal", "function_call", "channel"})
 # Names come from the server and end in code to paste: only those that are nothing but names.
 _REASONING_NAME = re.compile(r"(?=.*(reason|think|thought))[a-z0-9_.-]{1,64}", re.IGNORECASE)
+_PROOF_NAME = re.compile(r"opaque|signature|encrypted", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)(think|thought|thinking|reasoning)>")
 _REASONING_PARTS = ("thinking", "reasoning")
 _MOST_COMMENTS = 5
@@ -98,13 +100,14 @@ def _filled(usage: dict[str, Any]) -> list[str]:
 def see_reasoning(answer: Answer) -> ReasoningSeen:
     """Return where an answer has its reasoning."""
     fields: dict[str, None] = {}
+    proofs: dict[str, None] = {}
     part: str | None = None
     signed = False
     for chunk in answer.chunks:
         delta = chunk.delta
         for name, value in delta.items():
             if value and name not in _KNOWN_DELTAS and _REASONING_NAME.fullmatch(name):
-                fields[name] = None
+                (proofs if _PROOF_NAME.search(name) else fields)[name] = None
                 signed = signed or _is_signed(value)
         thoughts = [item for item in as_objects(delta.get("content")) if item.get("type") in _REASONING_PARTS]
         part = part or next((str(item["type"]) for item in thoughts), None)
@@ -112,10 +115,24 @@ def see_reasoning(answer: Answer) -> ReasoningSeen:
     tag = _TAG.search(answer.text)
     return ReasoningSeen(
         fields=tuple(fields),
+        proofs=tuple(proofs),
         part=part,
         tags=tag[2] if tag else None,
         opened=tag is not None and bool(tag[1]),
-        signed=signed,
+        signed=signed or bool(proofs),
+    )
+
+
+def merge_reasoning(seen: Sequence[ReasoningSeen]) -> ReasoningSeen:
+    """Return where reasoning stands in any of several answers: not every one of them has some."""
+    tagged = next((each for each in seen if each.tags), ReasoningSeen())
+    return ReasoningSeen(
+        fields=tuple(dict.fromkeys(name for each in seen for name in each.fields)),
+        proofs=tuple(dict.fromkeys(name for each in seen for name in each.proofs)),
+        part=next((each.part for each in seen if each.part), None),
+        tags=tagged.tags,
+        opened=tagged.opened,
+        signed=any(each.signed for each in seen),
     )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pydantic_core
 
+from ...messages.failure import FailureCode
 from ..failures import from_answer
 from ..shapes import is_array, is_object
 from .recording import Recording
@@ -14,6 +15,13 @@ def reason_of(recording: Recording) -> str:
     """Return what a server said to a request that it refused."""
     assert recording.status is not None
     return from_answer(recording.status, recording.headers, recording.body).message
+
+
+def code_of(recording: Recording) -> FailureCode | None:
+    """Return what a refusal is taken for, `None` if it is none."""
+    if recording.status is None or recording.accepted:
+        return None
+    return from_answer(recording.status, recording.headers, recording.body).code
 
 
 def see_error(recording: Recording | None) -> ErrorSeen | None:

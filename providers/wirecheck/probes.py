@@ -32,8 +32,8 @@ WEATHER_TOOL: Mapping[str, Any] = {
 _TOOLS = ({"type": "function", "function": WEATHER_TOOL},)
 _SCHEMA = {
     "type": "object",
-    "properties": {"city": {"type": "string"}, "population": {"type": "integer"}},
-    "required": ["city", "population"],
+    "properties": {"place_name": {"type": "string"}, "head_count": {"type": "integer"}},
+    "required": ["place_name", "head_count"],
     "additionalProperties": False,
 }
 
@@ -128,7 +128,9 @@ def _replay(history: Sequence[Mapping[str, Any]], limit: int | None, progress: P
 
 
 def _schema(progress: Progress) -> Question:
-    body = progress.request(_say("Name a big city and its population, as JSON."), limit=None, stream=False)
+    body = progress.request(
+        _say("Name a big city and tell how many people live there, as JSON."), limit=None, stream=False
+    )
     schema = {"name": "city", "schema": _SCHEMA, "strict": True}
     return Question({**body, "response_format": {"type": "json_schema", "json_schema": schema}})
 

@@ -4,13 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ...messages.failure import FailureCode
 from .answer import read_answer
+from .observe_errors import code_of
 from .recording import Recording
 from .wire import Target
 
 CHAT = "/chat/completions"
 OPENINGS = ("hello", "hello_2", "hello_3", "hello_4", "hello_5", "hello_6")
 """Probes that find a request which the server accepts, the usual one first."""
+
+_FINAL: frozenset[FailureCode | None] = frozenset({"authentication", "model_not_found", "quota"})
+"""Refusals that no other form of the request changes."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Progress:
         if opened is not None:
             return self.gone or read_answer(opened).framing not in ("events", "json")
         tried = [self.recordings[name] for name in OPENINGS if name in self.recordings]
-        return bool(tried) and not tried[-1].refused
+        return bool(tried) and not (tried[-1].refused and code_of(tried[-1]) not in _FINAL)
 
     @property
     def called(self) -> Recording:

@@ -111,6 +111,8 @@ class ReasoningSeen(Value):
 
     fields: tuple[str, ...] = ()
     """Fields of a delta that hold it."""
+    proofs: tuple[str, ...] = ()
+    """Fields of a delta that hold a signature or the like of it."""
     part: str | None = None
     """The type of the parts of the content that hold it."""
     tags: str | None = None
@@ -184,5 +186,7 @@ class Seen(Value):
     """The error for a wrong key; `None`: it was accepted or not sent."""
     key_checked: bool | None = None
     """Whether a wrong key is refused."""
+    unanswered: Mapping[str, str] = Field(default_factory=dict[str, str])
+    """What was asked and neither accepted nor refused, with the reason."""
     marks: Mapping[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
     """Signs of a family of servers, by family."""

@@ -1,11 +1,15 @@
 """What the fields of a profile have to be for an endpoint to be understood, and why."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..chat.profile import ChatProfile
 from .replays import profile_changes
 from .seen import Seen
+
+_PROOF = re.compile(r"(?=.*(signature|opaque|encrypted|thought|extra))[a-z0-9_.-]{1,64}", re.IGNORECASE)
+"""Fields of a call that look like data to send back; a name comes from the server and ends in code to paste."""
 
 BREAKS, LOSES = 2, 1
 """Weights of a difference: a conversation fails on it, or something is lost."""
@@ -29,7 +33,7 @@ def wishes(facts: ChatProfile, seen: Seen) -> Iterator[Wish]:
         facts: The profile as it is for the model, its rules applied.
         seen: What was seen.
     """
-    for of in (_role, _bound, _usage, _schema, _tools, _choice, _fields, _tags, _replay):
+    for of in (_role, _bound, _usage, _schema, _tools, _choice, _fields, _tags, _replay, _proof, _kept):
         wish = of(facts, seen)
         if wish is not None:
             yield wish
@@ -119,6 +123,21 @@ def _replay(facts: ChatProfile, seen: Seen) -> Wish | None:
     if seen.reasoning.anywhere and best and seen.replay[best] == "honoured" and verdict != "honoured":
         return Wish(changes, f"reasoning sent back in {best} is read", LOSES)
     return None
+
+
+def _proof(facts: ChatProfile, seen: Seen) -> Wish | None:
+    proof = next(iter(seen.reasoning.proofs), None)
+    if proof is None or facts.signature_field in seen.reasoning.proofs:
+        return None
+    return Wish({"signature_field": proof}, f"the proof of reasoning arrives in {proof}", LOSES)
+
+
+def _kept(facts: ChatProfile, seen: Seen) -> Wish | None:
+    extras = seen.calls.extras if seen.calls else ()
+    lost = [name for name in extras if name not in facts.kept_fields and _PROOF.fullmatch(name)]
+    if not lost:
+        return None
+    return Wish({"kept_fields": (*facts.kept_fields, *lost)}, f"calls carry {lost[0]}", LOSES)
 
 
 def best_replay(seen: Seen) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
 from .figures import count_text, printable, seconds_text
@@ -46,7 +47,8 @@ def show(lines: Sequence[Line]) -> None:
     console = Console(file=stdout(), highlight=False)
     for style, text in lines:
         # What is to be pasted must not be broken into shorter lines.
-        console.print(Text(text, style=_COLOURS[style]), soft_wrap=style == "code")
+        pieces = [text] if style == "code" else wrap(text, console.width, subsequent_indent=" " * 6)
+        console.print(Text("\n".join(pieces), style=_COLOURS[style]), soft_wrap=True)
 
 
 def lines_of(report: "Report") -> list[Line]:

@@ -86,7 +86,7 @@ class Personality:
 
     def _text(self, sent: Mapping[str, Any]) -> str:
         if "response_format" in sent and self.schema:
-            return '{"city": "Oslo", "population": 700000}'
+            return '{"place_name": "Oslo", "head_count": 700000}'
         return "".join(TEXT)
 
     def _limit(self, sent: Mapping[str, Any]) -> int:

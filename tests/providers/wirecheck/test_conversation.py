@@ -108,6 +108,28 @@ async def test_p18_a_busy_server_is_asked_once_more(loopback: Loopback, monkeypa
     assert (await check(route)).problems == ()
 
 
+async def test_a_connection_that_was_closed_meanwhile_is_no_verdict(loopback: Loopback) -> None:
+    answers = rehearse(Personality())[1]
+    gone = Answer(before=[reset()])
+    route = await loopback.route(*answers[:3], gone, *answers[3:])
+    report = await check(route)
+    assert report.problems == ()
+    assert report.seen is not None
+    assert (report.seen.unanswered, report.seen.fields["max_tokens"]) == ({}, "honoured")
+
+
+async def test_what_fails_for_other_reasons_is_not_known(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "LONGEST_PAUSE", 0.01)
+    answers = rehearse(Personality())[1]
+    busy = body('{"error": {"message": "slow down"}}', 429)
+    route = await loopback.route(*answers[:3], busy, busy, *answers[4:])
+    report = await check(route)
+    assert report.seen is not None
+    assert "max_tokens" not in report.seen.fields
+    assert report.seen.unanswered == {"whether max_tokens is kept": "HTTP 429: slow down"}
+    assert any(finding.topic == "not known" for finding in report.findings)
+
+
 @pytest.mark.parametrize(
     "answer, words",
     [

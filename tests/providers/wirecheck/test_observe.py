@@ -1,5 +1,6 @@
 """What is seen of servers of all manners, and which profile is made of it. No network."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -196,8 +197,6 @@ def test_signs_of_a_family_beat_all_manners() -> None:
 
 
 def test_the_address_beats_all_signs() -> None:
-    from dataclasses import replace
-
     seen = see(extra=(("timings", {}),))
     assert fit(seen, replace(TARGET, base_url="https://api.deepseek.com/v1")).name == "DEEPSEEK"
 
@@ -219,3 +218,32 @@ def test_no_key_stands_anywhere() -> None:
     assert TARGET.key is not None
     assert TARGET.key not in report.to_json()
     assert TARGET.key not in repr(TARGET)
+
+
+def test_proofs_of_reasoning_are_sent_back_where_they_came() -> None:
+    """K01: a signature in a field of its own, and data of a call that only the server can make."""
+    progress, _ = rehearse(Personality(reasoning="reasoning_text"))
+    recording = progress.recordings["tools"]
+    signed = recording.body.replace(
+        b'"reasoning_text": "a tool', b'"reasoning_seal_signature": "c2ln", "reasoning_text": "a tool'
+    )
+    signed = signed.replace(b'"id": "call_0",', b'"id": "call_0", "thought_signature": "c2ln",')
+    progress.recordings["tools"] = replace(recording, reads=((0.1, signed),))
+    profile = pasted(fit(observe(progress), TARGET))
+    assert profile.signature_field == "reasoning_seal_signature"
+    assert profile.kept_fields == ("extra_content", "thought_signature")
+
+
+def test_names_from_the_server_never_become_code() -> None:
+    field = "reasoning\nraise SystemExit('run')  #"
+    found = fitted(reasoning=field)
+    assert "SystemExit" not in paste(found, "m-1")
+    assert "SystemExit" not in paste(found.model_copy(update={"notes": {"thinks": field}}), "m-1").replace(
+        "# reasoning raise", ""
+    )
+    pasted(found)
+
+
+def test_a_refusal_that_no_other_form_changes_ends_the_check() -> None:
+    progress, _ = rehearse(Personality(), replace(TARGET, key="another-key"))
+    assert list(progress.recordings) == ["models", "hello"]

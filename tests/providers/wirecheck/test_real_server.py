@@ -1,9 +1,12 @@
 """The check against a real server: llama.cpp with a small model, on loopback."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from runtree.messages.model import ModelRequest, ModelSettings
+from runtree.messages.transcript import UserMessage
 from runtree.providers.local import weights
 from runtree.providers.local.server import ensure_server, release_server
 from runtree.providers.wirecheck.conversation import hold
@@ -24,9 +27,15 @@ async def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     return Target(address.base_url, "smollm2", address.api_key, "LLAMA_API_KEY", timeout=120.0, max_tokens=24)
 
 
-async def test_llama_cpp(target: Target) -> None:
+async def test_llama_cpp(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert target.key is not None
+    monkeypatch.setenv("LLAMA_API_KEY", target.key)
     try:
         report = report_of(await hold(target))
+        space: dict[str, Any] = {}
+        exec(report.paste or "", space)  # noqa: S102  what is pasted has to run
+        request = ModelRequest(messages=(UserMessage.of("Hello"),), settings=ModelSettings(max_output_tokens=8))
+        events = [event async for event in space["model"].stream(request)]
     finally:
         release_server("smollm2")
     assert report.problems == ()
@@ -36,3 +45,4 @@ async def test_llama_cpp(target: Target) -> None:
     assert report.seen.usage.places == ("own event",)
     assert report.seen.fields["response_format json_schema"] in ("honoured", "accepted")
     assert report.seen.key_checked
+    assert events[-1].kind == "completed"
