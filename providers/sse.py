@@ -100,12 +100,18 @@ class SseParser:
 
     def _take_named(self, blocks: list[bytes]) -> list[SseEvent]:
         events: list[SseEvent] = []
+        start, size, event = b"\n\n", 0, None
         for block in blocks:
-            name, _, payload = block.partition(b"\ndata: ")
-            if not payload or b"\n" in payload or b"\n" in name:
+            if not block.startswith(start):
+                # Most are named as the one before.
+                name, mark, _ = block.partition(b"\ndata: ")
+                start, event = name + mark, name.strip().decode("utf-8", "replace") or None
+                size = len(start) if mark and b"\n" not in name else 0
+            payload = block[size:]
+            if not size or not payload or b"\n" in payload:
                 events += self._take([*(b"event: " + block).split(b"\n"), b""])
             else:
-                events.append((payload, name.strip().decode("utf-8", "replace") or None))
+                events.append((payload, event))
         return events
 
     def _take(self, lines: list[bytes]) -> list[SseEvent]:
