@@ -48,8 +48,7 @@ class AnthropicMessages:
         connect_timeout: float = CONNECT_TIMEOUT,
     ) -> None:
         profile = profile or ANTHROPIC
-        own = profile.base_url if profile is not ANTHROPIC else None
-        base_url = address(base_url or own, "ANTHROPIC_BASE_URL", ANTHROPIC_URL).rstrip("/")
+        base_url = address(base_url or profile.base_url, "ANTHROPIC_BASE_URL", ANTHROPIC_URL).rstrip("/")
         native = profile.native_output_schema and profile.rule(model).output_schema
         self._model = model
         self._profile = profile.model_copy(update={"model": model, "native_output_schema": native})

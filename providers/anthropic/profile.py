@@ -135,9 +135,7 @@ class AnthropicProfile(ModelProfile):
         return next((rule for rule in self.rules if re.search(rule.pattern, name)), ANY_MODEL)
 
 
-ANTHROPIC = AnthropicProfile(
-    base_url=ANTHROPIC_URL, key_required=True, rules=CLAUDE, betas=True, native_output_schema=True
-)
+ANTHROPIC = AnthropicProfile(key_required=True, rules=CLAUDE, betas=True, native_output_schema=True)
 """Anthropic's own, also behind a gateway that passes requests on."""
 
 ANTHROPIC_COMPATIBLE = AnthropicProfile(provider="anthropic-compatible", unsigned_thinking=True, terminal_event=False)

@@ -13,6 +13,7 @@ _WORDS = ("minimal", "low", "medium", "high", "xhigh", "max")
 _SHARES = {"minimal": 0.0, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9, "max": 0.95}
 _WORD_UP_TO = ((4_096, "low"), (16_384, "medium"), (32_768, "high"))
 _ROOM = 4_096
+_UNARY_LIMIT = 21_333  # what takes longer than ten minutes to write is not waited for in one piece
 
 
 class Thinking(NamedTuple):
@@ -43,7 +44,8 @@ def thinking_for(settings: ModelSettings, rule: ModelRule, profile: AnthropicPro
         opened: Whether the turn that the model is in begins with thinking, or is only about to begin. A turn that began without
             can't go on with a budget: the provider refuses it.
     """
-    limit = settings.max_output_tokens or rule.max_tokens
+    unset = rule.max_tokens if settings.stream else min(rule.max_tokens, _UNARY_LIMIT)
+    limit = settings.max_output_tokens or unset
     effort, budget = settings.reasoning_effort, settings.reasoning_budget
     if effort in _OFF:
         return _without(rule, profile, limit)

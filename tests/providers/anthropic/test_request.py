@@ -27,6 +27,7 @@ def test_the_least_that_is_sent() -> None:
     said = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
     assert built() == Call({"model": "m-1", "max_tokens": 16_000, "messages": said, "stream": True})
     assert "stream" not in body(stream=False)
+    assert [body(OLD, stream=streamed)["max_tokens"] for streamed in (True, False)] == [32_000, 21_333]
     assert body(request={"model": "m-2"})["model"] == "m-2"
 
 
