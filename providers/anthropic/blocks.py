@@ -10,7 +10,7 @@ import pydantic_core
 from ...messages.content import ProviderDataBlock, RedactedThinkingBlock
 from ...messages.model import ModelEvent, ReasoningDelta, SignatureDelta, TextDelta, ToolCallDelta
 from ..fold import Fold, parse_arguments
-from ..shapes import is_object
+from ..shapes import as_array, is_object
 
 
 class Block(ABC):
@@ -70,7 +70,7 @@ class TextPart(Block):
     def take(self, delta: dict[str, Any]) -> list[ModelEvent]:
         """Take any delta."""
         if delta.get("type") == "citations_delta" and delta.get("citation") is not None:
-            self._extras.setdefault("citations", []).append(delta["citation"])
+            self._extras["citations"] = [*as_array(self._extras.get("citations")), delta["citation"]]
             self._keep_extras()
         return super().take(delta)
 
@@ -201,7 +201,7 @@ class OpaquePart(Block):
             if name == "partial_json":
                 self._input.append(str(value))
             elif name == "citation":
-                self._data["citations"] = [*(self._data.get("citations") or []), value]
+                self._data["citations"] = [*as_array(self._data.get("citations")), value]
             elif name != "type" and value is not None:
                 before = self._data.get(name)
                 self._data[name] = before + value if isinstance(before, str) and isinstance(value, str) else value

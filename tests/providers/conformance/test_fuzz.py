@@ -275,3 +275,31 @@ def test_damaged_recordings(family: Family, shared_dir: Path, damage: Callable[[
                 damaged = damage(body, dice)
                 cut = dice.randrange(len(damaged) + 1)
                 check(family.decode([damaged[:cut], damaged[cut:]]))
+
+
+@recorded
+def test_p07_recordings_with_fields_of_any_type(family: Family, shared_dir: Path) -> None:
+    dice = random.Random(17)
+    for _, body in _recorded(shared_dir, family, "stream"):
+        payloads = [json.loads(data) for data, _ in SseParser().feed(body) if data.strip().endswith(b"}")]
+        for _ in range(4):
+            _change(payloads, dice)
+        check(family.decode(map(_line, payloads)))
+
+
+_CITED = {"index": 0, "content_block": {"type": "text", "text": "", "citations": True}}
+ODDITIES = [
+    (
+        "anthropic",
+        [
+            {"type": "content_block_start", **_CITED},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": {"url": "u"}}},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("name, payloads", ODDITIES)
+def test_p07_what_was_found_before(name: str, payloads: list[Any]) -> None:
+    family = next(family for family in FAMILIES if family.name == name)
+    check(family.decode(map(_line, payloads)))
