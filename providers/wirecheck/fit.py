@@ -94,6 +94,7 @@ def _adapted(profile: ChatProfile, differences: tuple[Difference, ...], seen: Se
         "key_required": bool(target.key_name and seen.key_checked),
         "key_header": target.key_header,
         "thinks": profile.thinks or (seen.reasoning.anywhere and not target.extra_body),
+        "extra_body": {**profile.extra_body, **target.extra_body},
         "rules": tuple(_rules(profile, set(changes), target.model)),
     }
     return profile.model_copy(update={**own, **changes})
@@ -103,6 +104,8 @@ def _notes(seen: Seen, target: Target) -> dict[str, str]:
     notes: dict[str, str] = {}
     if seen.reasoning.anywhere and not target.extra_body:
         notes["thinks"] = "reasoning came without being asked for"
+    if target.extra_body:
+        notes["extra_body"] = "as it was given"
     if target.key_name and seen.key_checked:
         notes["key_required"] = "a wrong key is refused"
     return notes

@@ -13,7 +13,8 @@ from .seen import ErrorSeen
 
 def reason_of(recording: Recording) -> str:
     """Return what a server said to a request that it refused."""
-    assert recording.status is not None
+    if recording.status is None:
+        return recording.fault or "no answer"
     return from_answer(recording.status, recording.headers, recording.body).message
 
 

@@ -15,7 +15,7 @@ def wirecheck(
     base_url: Annotated[
         str,
         typer.Argument(
-            metavar="BASE_URL", help="Address up to and without /chat/completions, such as http://localhost:8080/v1."
+            metavar="BASE_URL", help="Address without the path of the protocol, such as http://localhost:8080/v1."
         ),
     ],
     model: Annotated[str, typer.Option("--model", help="Name of the model, as the server knows it.")],

@@ -38,7 +38,7 @@ def test_help_names_every_command() -> None:
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0
-    for command in ("run", "ps", "cancel", "schema", "demo", "down", "models"):
+    for command in ("run", "ps", "cancel", "schema", "demo", "down", "models", "wirecheck"):
         assert f"\n  {command} " in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not {"ray", "httpx", "runtree.messages"} & imported

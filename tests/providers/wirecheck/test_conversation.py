@@ -66,6 +66,7 @@ async def test_fields_of_the_user_and_another_header_for_the_key(loopback: Loopb
     assert requests[1]["headers"]["api-key"] == TARGET.key
     assert report.paste is not None
     assert 'key_header="api-key"' in report.paste
+    assert 'extra_body={"enable_thinking": True}' in report.paste
 
 
 async def test_p06_a_stream_that_breaks(loopback: Loopback) -> None:
