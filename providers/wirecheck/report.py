@@ -14,7 +14,7 @@ from .fit import Fit, fit
 from .observe import observe
 from .paste import paste
 from .probes import PROBES
-from .progress import OPENINGS, Progress
+from .progress import CHAT, OPENINGS, Progress
 from .replays import SHAPED_FIELDS, TEXT_FIELDS
 from .seen import Seen
 
@@ -94,6 +94,8 @@ def _first_problem(progress: Progress) -> str:
     known = models_of(progress)
     if failure.code == "authentication" and target.key is None:
         problem += ". Name the environment variable that has the key: --api-key-env NAME"
+    if recording.status == 404 and not known:
+        problem += f". Check the address: {target.base_url}{CHAT} was asked"
     if failure.code == "model_not_found" and known and target.model not in known:
         problem += f". Models there: {', '.join(known[:8])}"
     return problem

@@ -135,7 +135,7 @@ async def test_what_fails_for_other_reasons_is_not_known(loopback: Loopback, mon
     "answer, words",
     [
         (body("<html><title>Welcome</title></html>", content_type="text/html"), "the stream ended before|web page"),
-        (body("<html><title>No</title></html>", 404, "text/html"), "HTTP 404, a web page: No"),
+        (body("<html><title>No</title></html>", 404, "text/html"), "/v1/chat/completions was asked"),
         (body('{"error": "no such model"}', 404), "no such model (HTTP 404, model_not_found)"),
         (body('{"detail": "Invalid API Key"}', 401), "Invalid API Key (HTTP 401, authentication)"),
         (body("", 307, location="http://elsewhere.test/v1"), "http://elsewhere.test/v1"),

@@ -14,7 +14,33 @@ from runtree.providers.wirecheck.report import report_of
 
 from .personality import TARGET, Personality, rehearse
 
-_NAMES = ["choices", "delta", "message", "tool_calls", "function", "name", "arguments", "id", "index", "usage", "content", "error", "finish_reason", "prompt_tokens", "completion_tokens", "reasoning_details", "reasoning", "x_groq", "data", "type", "thinking", "text", "details", "code", "object"]
+_NAMES = [
+    "choices",
+    "delta",
+    "message",
+    "tool_calls",
+    "function",
+    "name",
+    "arguments",
+    "id",
+    "index",
+    "usage",
+    "content",
+    "error",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "reasoning_details",
+    "reasoning",
+    "x_groq",
+    "data",
+    "type",
+    "thinking",
+    "text",
+    "details",
+    "code",
+    "object",
+]
 _LEAVES = (None, 0, -1, 1.5, 10**30, True, "", "x", "length", "stop", "{}", "<think>")
 _STATUSES = (200, 200, 200, 400, 429, 500, 302, None)
 
