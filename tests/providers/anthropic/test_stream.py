@@ -18,13 +18,11 @@ from runtree.providers.fold import Fold
 from tests.kit.wires.check import end_of, merged, message_of, response_of
 
 from .answers import (
-    CASES,
     PING,
     SERVER_CALL,
     SERVER_RESULT,
     SIGNATURE,
     WEATHER,
-    Case,
     begin,
     call,
     delta,
@@ -39,6 +37,7 @@ from .answers import (
     thinking,
     whole,
 )
+from .cases import CASES, Case
 
 
 def decode(reads: Iterable[bytes], profile: AnthropicProfile = ANTHROPIC) -> list[ModelEvent]:
