@@ -80,7 +80,7 @@ def price(
 def prepare(profile: ModelProfile) -> None:
     """Get ready in the background to price calls of a model; cheap, and without effect where the price list is not needed."""
     if profile.price is None:
-        price_list.prepare(profile.provider)
+        price_list.prepare(profile.biller)
 
 
 def find_price(
@@ -95,13 +95,13 @@ def find_price(
         at: Seconds since the epoch when the call begins; now, if it is not given.
     """
     for name in names:
-        found = _overrides.get(_key(profile.provider, name))
+        found = _overrides.get(_key(profile.biller, name))
         if found is not None:
             return found, Pricing(source="override", as_of=found.as_of)
     if profile.price is not None:
         return profile.price, Pricing(source="profile", as_of=profile.price.as_of)
     moment = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
-    listed = (price_list.find(profile.provider, name, input_tokens, moment) for name in names)
+    listed = (price_list.find(profile.biller, name, input_tokens, moment) for name in names)
     return next((each for each in listed if each is not None), None)
 
 

@@ -72,7 +72,12 @@ class ModelProfile(Value):
     """Facts of a model that the agent loop and the accounts need."""
 
     provider: str
-    """Family of the provider; thinking blocks go back only to the family that made them."""
+    """Family of the provider; thinking blocks go back only to the family that made them.
+
+    A vendor whose protocols keep different things with a block has a family for each of them.
+    """
+    vendor: str | None = None
+    """Whose prices count, where that is not the word in `provider`."""
     model: str = ""
     """Default model name."""
     tools: bool = True
@@ -89,3 +94,8 @@ class ModelProfile(Value):
     """What tokens cost; `None`: unknown, unless the provider reports a charge."""
     silence: PositiveFloat | None = None
     """Seconds this model may be silent: it lengthens a shorter `stream_idle_timeout`."""
+
+    @property
+    def biller(self) -> str:
+        """Whose prices count."""
+        return self.vendor or self.provider

@@ -142,16 +142,31 @@ ANTHROPIC_COMPATIBLE = AnthropicProfile(provider="anthropic-compatible", unsigne
 """Another provider's models in Anthropic's format: signatures are absent or mean nothing."""
 
 DEEPSEEK = ANTHROPIC_COMPATIBLE.model_copy(
-    update={"provider": "deepseek", "base_url": "https://api.deepseek.com/anthropic", "secret_name": "DEEPSEEK_API_KEY"}
+    update={
+        "provider": "deepseek-messages",
+        "vendor": "deepseek",
+        "base_url": "https://api.deepseek.com/anthropic",
+        "secret_name": "DEEPSEEK_API_KEY",
+    }
 )
 """DeepSeek's endpoint in Anthropic's format."""
 
 KIMI = ANTHROPIC_COMPATIBLE.model_copy(
-    update={"provider": "moonshot", "base_url": "https://api.moonshot.ai/anthropic", "secret_name": "MOONSHOT_API_KEY"}
+    update={
+        "provider": "moonshot-messages",
+        "vendor": "moonshot",
+        "base_url": "https://api.moonshot.ai/anthropic",
+        "secret_name": "MOONSHOT_API_KEY",
+    }
 )
 """Moonshot's endpoint in Anthropic's format."""
 
 ZAI = ANTHROPIC_COMPATIBLE.model_copy(
-    update={"provider": "zai", "base_url": "https://api.z.ai/api/anthropic", "secret_name": "ZAI_API_KEY"}
+    update={
+        "provider": "zai-messages",
+        "vendor": "zai",
+        "base_url": "https://api.z.ai/api/anthropic",
+        "secret_name": "ZAI_API_KEY",
+    }
 )
 """z.ai's endpoint in Anthropic's format."""

@@ -24,7 +24,7 @@ class LongWay(ChatStream):
 nothing: st.SearchStrategy[Any] = st.sampled_from([None, "", [], {}, 0, False])
 text = st.sampled_from(["a", " b", "{", "}", '"x":1'])
 function = st.fixed_dictionaries({"arguments": text | nothing | st.just({"a": 1})}, optional={"name": text | nothing})
-fragment = st.fixed_dictionaries(
+fragment: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {"index": st.sampled_from([0, 1, True, 0.0, None, []]), "function": function | nothing},
     optional={"id": st.sampled_from([None, "", 0, "c1", "c2"]), "type": text, "extra_content": nothing | text},
 )

@@ -91,7 +91,7 @@ def test_k06_extras_of_a_call_go_back_only_where_they_came_from() -> None:
 
 def test_k06_extras_of_another_protocol_of_the_same_family_stay_here() -> None:
     """OpenAI speaks two protocols: a conversation may begin with one and go on with the other."""
-    extras = {"item": {"type": "message", "id": "msg_1"}, "after": 1}
+    extras: dict[str, Any] = {"item": {"type": "message", "id": "msg_1"}, "after": 1}
     call = ToolCallBlock(call_id="c1", tool_name="get", arguments={}, extras=extras, provider="openai")
     said = AssistantMessage(content=(TextBlock(text="a", extras=extras, provider="openai"), call))
     sent = body(OPENAI, said)["messages"][0]

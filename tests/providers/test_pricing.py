@@ -229,3 +229,11 @@ def _version() -> Any:
     from genai_prices import __version__
 
     return __version__
+
+
+def test_a_vendor_may_have_a_family_for_each_of_its_protocols() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=10)
+    chat = ModelProfile(provider="deepseek", model="deepseek-chat")
+    messages = ModelProfile(provider="deepseek-messages", vendor="deepseek", model="deepseek-chat")
+    assert price(messages, usage) == price(chat, usage)
+    assert price(messages, usage).amount

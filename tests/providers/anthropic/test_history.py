@@ -18,8 +18,11 @@ from runtree.messages.content import (
 )
 from runtree.messages.model import ModelRequest, ModelSettings
 from runtree.messages.transcript import AssistantMessage, Message, ToolMessage, ToolOutcome, ToolResult, UserMessage
-from runtree.providers.anthropic.profile import ANTHROPIC, ANTHROPIC_COMPATIBLE, DEEPSEEK, AnthropicProfile
+from runtree.providers.anthropic.profile import ANTHROPIC, ANTHROPIC_COMPATIBLE, DEEPSEEK, KIMI, ZAI, AnthropicProfile
 from runtree.providers.anthropic.request import build_call
+from runtree.providers.chat.dialects import DIALECTS
+from runtree.providers.profile import ModelProfile
+from runtree.providers.responses import profile as responses_profile
 from tests.kit.wires.check import response_of
 
 from .answers import SERVER_CALL, SERVER_RESULT, served
@@ -277,3 +280,14 @@ def test_k02_three_turns_come_back_byte_for_byte(turns: Any, seed: int, piece: i
         messages.append(AssistantMessage.from_json(message.to_json()))
         messages.append(ToolMessage(results=tuple(result(call.call_id) for call in message.tool_calls)))
         assert [blocks for role, blocks in sent(*messages) if role == "assistant"] == expected
+
+
+def test_k05_what_other_protocols_of_a_vendor_keep_with_a_block_does_not_come_here() -> None:
+    """Their extras would be refused as unknown fields: no profile of this protocol shares its family with one of another."""
+    ours = {profile.provider for profile in (ANTHROPIC, ANTHROPIC_COMPATIBLE, DEEPSEEK, KIMI, ZAI)}
+    assert len(ours) == 5
+    theirs = {
+        each.provider for each in (*DIALECTS, *vars(responses_profile).values()) if isinstance(each, ModelProfile)
+    }
+    assert len(theirs) > 20
+    assert not ours & theirs

@@ -251,7 +251,7 @@ def test_a_profile_knows_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
     model = AnthropicMessages("deepseek-chat", profile=DEEPSEEK)
     assert repr(model) == "AnthropicMessages('deepseek-chat', base_url='https://api.deepseek.com/anthropic')"
-    assert (model.profile.provider, model.secret_names) == ("deepseek", ("DEEPSEEK_API_KEY",))
+    assert (model.profile.provider, model.secret_names) == ("deepseek-messages", ("DEEPSEEK_API_KEY",))
 
 
 @pytest.mark.parametrize("name, native", [("claude-sonnet-4-5", True), ("claude-3-5-haiku-latest", False)])
