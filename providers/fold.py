@@ -6,6 +6,7 @@ import pydantic_core
 
 from ..messages.content import ContentBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from ..messages.model import (
+    Discarded,
     ModelEvent,
     ModelResponse,
     ReasoningDelta,
@@ -69,6 +70,9 @@ class Fold:
     def __init__(self, provider: str | None = None, model: str | None = None) -> None:
         self.provider = provider
         self.model = model
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self.usage = UNKNOWN_USAGE
         self._blocks: list[_Text | _Thinking | _Call | ContentBlock] = []
         self._thinking: dict[int, _Thinking] = {}
@@ -76,7 +80,7 @@ class Fold:
         self._text: _Text | None = None
 
     def add(self, event: ModelEvent) -> None:
-        """Take one event; terminal events add nothing."""
+        """Take one event; terminal events add nothing, and what was discarded is forgotten."""
         match event:
             case TextDelta():
                 self.text(event.text)
@@ -88,6 +92,8 @@ class Fold:
                 self.call(event.call_id, event.tool_name, event.arguments)
             case UsageDelta():
                 self.usage = event.usage
+            case Discarded():
+                self._begin_anew()
             case Started():
                 self.model = event.model or self.model
             case _:

@@ -60,17 +60,17 @@ async def with_retries(ask: Ask, request: ModelRequest, policy: RetryPolicy) -> 
     Every failed try but the last is told as `Discarded`, before the wait.
     """
     for attempt in itertools.count(1):
-        failure: Failure | None = None
+        failed: Failed | None = None
         async with aclosing(closable(ask(request))) as events:
             async for event in events:
                 if type(event) is Failed and policy.allows(attempt, event.error):
-                    failure = event.error
+                    failed = event
                     break
                 yield event
-        if failure is None:
+        if failed is None:
             return
-        delay = policy.delay(attempt, failure)
-        yield Discarded(error=failure, delay=delay)
+        delay = policy.delay(attempt, failed.error)
+        yield Discarded(error=failed.error, usage=failed.usage, delay=delay)
         await anyio.sleep(delay)
 
 

@@ -3,7 +3,8 @@
 Hooks are shared by everything that happens in one run at the same time: keep what belongs to one call in local variables.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import TypeAlias, TypeVar
 
 from ...messages.content import ToolCallBlock
@@ -11,6 +12,7 @@ from ...messages.errors import RuntreeError
 from ...messages.model import ModelEvent, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, ToolCallDelta
 from ...messages.result import RunResult
 from ...messages.transcript import ToolResult
+from ...providers.retry import closable
 from .context import RunContext
 from .tool_output import describe
 
@@ -128,14 +130,21 @@ class Hooks:
             seen = await _guard(layer, "on_model_delta", layer.on_model_delta(self._ctx, seen))
         return seen
 
-    def model(self, call: ModelNext) -> ModelNext:
-        """Return the model with every layer around it."""
+    def model(self, call: ModelNext, opened: list[AsyncIterator[ModelEvent]]) -> ModelNext:
+        """Return the model with every layer around it.
+
+        Args:
+            call: The model.
+            opened: Gets every stream that is opened, the model's too, for the caller to close: a layer whose reader has left, or that
+                leaves early itself, closes nothing below it.
+        """
+        call = _kept(call, opened)
         for layer in self._wrap_model:
-            call = self._layer(layer, call)
+            call = _kept(self._layer(layer, call), opened)
         return call
 
     def _layer(self, layer: Middleware, call_next: ModelNext) -> ModelNext:
-        return lambda request: _guard_stream(layer, layer.wrap_model(self._ctx, request, call_next))
+        return lambda request: _guard_stream(layer, lambda: layer.wrap_model(self._ctx, request, call_next))
 
     def tool(self, call: ToolNext) -> ToolNext:
         """Return a tool call with every layer around it."""
@@ -165,10 +174,22 @@ async def _guard(layer: Middleware, name: str, call: Awaitable[T]) -> T:
         raise HookError(f"{type(layer).__name__}.{name}", describe(error)) from error
 
 
-async def _guard_stream(layer: Middleware, stream: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
+def _kept(call: ModelNext, opened: list[AsyncIterator[ModelEvent]]) -> ModelNext:
+    def keep(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        stream = call(request)
+        opened.append(stream)
+        return stream
+
+    return keep
+
+
+async def _guard_stream(
+    layer: Middleware, opening: Callable[[], AsyncIterator[ModelEvent]]
+) -> AsyncGenerator[ModelEvent, None]:
     try:
-        async for event in stream:
-            yield event
+        async with aclosing(closable(opening())) as stream:
+            async for event in stream:
+                yield event
     except RuntreeError:
         raise
     except Exception as error:

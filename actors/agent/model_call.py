@@ -1,5 +1,6 @@
 """The innermost layer of a model call: bounds, accounts, and the promise of exactly one terminal event."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
@@ -10,6 +11,7 @@ from ...messages.errors import RuntreeError
 from ...messages.failure import Failure
 from ...messages.model import (
     Completed,
+    Discarded,
     Failed,
     ModelEvent,
     ModelRequest,
@@ -21,6 +23,7 @@ from ...messages.model import (
 from ...messages.result import ModelCallRecord
 from ...messages.usage import NO_USAGE, Usage
 from ...providers.fold import UNKNOWN_USAGE
+from ...providers.profile import ModelProfile
 from ...providers.protocol import Model
 from .accounts import price, usage_of_broken_call
 from .state import RunState, failure_of
@@ -33,28 +36,17 @@ class ModelCalls:
     def __init__(self, state: RunState, model: Model) -> None:
         self._state = state
         self._model = model
-        self._streams: list[Any] = []
         self._attempts = 0
 
-    def events(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request; the last event is `Completed` or `Failed`."""
-        stream = self._events(request)
-        self._streams.append(stream)
-        return stream
-
-    async def close(self) -> None:
-        """End what a hook has left open."""
-        for stream in self._streams:
-            await close(stream)
-
-    async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         refusal = await self._refusal()
         if refusal is not None:
             yield Failed(error=refusal, usage=NO_USAGE)
             return
-        self._attempts += 1
-        call = _Call(self._state, self._model, request, self._attempts)
+        call = self._begin(request)
         stream: AsyncIterator[ModelEvent] | None = None
+        bounded: AsyncIterator[ModelEvent] | None = None
         try:
             stream = self._model.stream(request)
             bounded = stream if request.timeout is None else within(stream, _stretched(request.timeout))
@@ -69,19 +61,28 @@ class ModelCalls:
                 elif type(event) is Completed or type(event) is Failed:
                     call.end = event
                     break
+                elif type(event) is Discarded:
+                    # The model, such as a chain in a wrapper, asks again by itself: that try is a line of its own.
+                    call.end = Failed(error=event.error, usage=event.usage)
+                    call.settle()
+                    call = self._begin(request)
                 yield event
             else:
                 call.end = Failed(error=broken_off())
-        except OutOfTimeError:
-            call.end = Failed(error=_too_slow(request))
-        except Exception as error:  # noqa: BLE001  # a model may be anybody's code; its error ends the call, not the process
-            failure = failure_of(error)
-            own = isinstance(error, RuntreeError)
-            call.end = Failed(error=failure if own else failure.model_copy(update={"code": "provider"}))
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            call.end = Failed(error=_failure(error, request))
         finally:
+            if bounded is not stream:
+                await close(bounded)
             await close(stream)
             call.settle()
         yield call.end
+
+    def _begin(self, request: ModelRequest) -> "_Call":
+        self._attempts += 1
+        return _Call(self._state, self._model, request, self._attempts)
 
     async def _refusal(self) -> Failure | None:
         limits = self._state.host.limits
@@ -127,7 +128,7 @@ class _Call:
                 provider=profile.provider,
                 usage=usage,
                 cost=price(
-                    profile,
+                    _priced_as(profile, self._request.model),
                     usage,
                     response.cost if response is not None else None,
                     requested=self._request.model,
@@ -165,6 +166,28 @@ async def close(stream: Any) -> None:
             await aclose()
         except Exception:  # noqa: BLE001  # how a stream ends is told by its terminal event
             return
+
+
+def _priced_as(profile: ModelProfile, requested: str | None) -> ModelProfile:
+    # A price in the profile is its own model's; that of another one is looked up under its name, or unknown.
+    other = requested is not None and requested != profile.model
+    return profile.model_copy(update={"model": requested, "price": None}) if other else profile
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _failure(error: BaseException, request: ModelRequest) -> Failure:
+    """Return what a model raised; it may be anybody's code, whose error ends the call, not the process."""
+    if isinstance(error, OutOfTimeError):
+        return _too_slow(request)
+    if isinstance(error, asyncio.CancelledError):
+        # Something that the model waited for was cancelled, and nobody cancelled the run.
+        return Failure(code="provider", message="the model cancelled itself", retryable=True)
+    failure = failure_of(error)
+    return failure if isinstance(error, RuntreeError) else failure.model_copy(update={"code": "provider"})
 
 
 def _too_slow(request: ModelRequest) -> Failure:

@@ -33,7 +33,7 @@ class ThinkingRepair:
         if refused is None:
             return
         self._first = len(request.messages)
-        yield Discarded(error=refused.error)
+        yield Discarded(error=refused.error, usage=refused.usage)
         async with aclosing(closable(ask(self._repaired(request)))) as events:
             async for event in events:
                 yield event

@@ -41,7 +41,7 @@ class Turn:
     def __init__(self, state: RunState, models: Sequence[Model]) -> None:
         self._state = state
         self._models = models
-        self._calls: list[ModelCalls] = []
+        self._opened: list[AsyncIterator[ModelEvent]] = []
         self._tries = 0
         self._begin()
 
@@ -50,6 +50,7 @@ class Turn:
         self._texts: list[str] = []
         self._partial: AssistantMessage | None = None
         self._open: dict[str, str] = {}
+        self._named: set[str] = set()
         self._with_arguments: set[str] = set()
         self._told: set[type] = set()
         self._state.call_ids.begin_answer()
@@ -103,17 +104,17 @@ class Turn:
             return await self._read(stream)
         finally:
             await close(stream)
-            for calls in self._calls:
-                await calls.close()
+            for opened in self._opened:
+                await close(opened)
+            self._opened.clear()
 
     def _way_to(self, model: Model) -> Ask:
         """Return the layers around a model: the hooks, the last of them the retries, the repair, and the requests themselves."""
         # While the model thinks there is time for it.
         prepare(model.profile)
         calls = ModelCalls(self._state, model)
-        self._calls.append(calls)
         repair = self._state.repair_of(model)
-        return self._state.hooks.model(lambda request: repair.events(calls.events, request))
+        return self._state.hooks.model(lambda request: repair.events(calls.events, request), self._opened)
 
     async def _read(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
         # This loop runs once for every token: no task switch, no item object, no hook unless there is one.
@@ -123,6 +124,7 @@ class Turn:
             kind = type(event)
             if type(event) is ToolCallDelta:
                 event = self._state.call_ids.delta(event)
+                self._note(event)
             if hooks and kind in _DELTAS:
                 told.add(kind)
                 await self._tell_through_hooks(event)  # type: ignore[arg-type]
@@ -167,9 +169,20 @@ class Turn:
         """Tell what the answer says and no delta told: an answer from a cache, or of a model that does not stream, has only its end."""
         told = frozenset(self._told)
         for event in unfold(response):
-            if type(event) in (TextDelta, ReasoningDelta) and type(event) not in told:
+            if type(event) is ToolCallDelta:
+                late = event.call_id not in (self._with_arguments if event.arguments else self._named)
+                self._note(event)
+            else:
+                late = type(event) in (TextDelta, ReasoningDelta) and type(event) not in told
+            if late:
                 await self._tell_through_hooks(event)  # type: ignore[arg-type]
                 await self._state.host.ready()
+
+    def _note(self, event: ToolCallDelta) -> None:
+        """Remember what was said of a call, whether or not a hook lets readers see it."""
+        self._named.add(event.call_id)
+        if event.arguments:
+            self._with_arguments.add(event.call_id)
 
     async def _tell_through_hooks(self, event: DeltaEvent) -> None:
         seen = await self._state.hooks.delta(event)
@@ -192,7 +205,6 @@ class Turn:
         self._state.emit(ToolCallStarted, call_id=call_id, tool_name=tool_name)
 
     def _arguments(self, call_id: str, tool_name: str, delta: str) -> None:
-        self._with_arguments.add(call_id)
         self._state.emit_delta("tool_call_args_delta", call_id=call_id, tool_name=tool_name, delta=delta)
 
     def _announce(self, response: ModelResponse) -> None:
@@ -206,7 +218,7 @@ class Turn:
         for call in calls:
             if call.call_id not in self._open:
                 self._start(call.call_id, call.tool_name)
-            if call.call_id not in self._with_arguments and call.arguments_json:
+            if call.call_id not in self._named and call.arguments_json:
                 self._arguments(call.call_id, call.tool_name, call.arguments_json)
         self._close([each for each in self._open if each not in ids], "invalid", "The final answer has no such call.")
 

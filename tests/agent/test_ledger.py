@@ -6,7 +6,7 @@ from typing import Any
 from runtree.actors.agent import Agent, Middleware, Retry, RunContext
 from runtree.messages.content import TextBlock, ThinkingBlock
 from runtree.messages.failure import Failure
-from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest, ModelResponse
+from runtree.messages.model import Completed, Discarded, Failed, ModelEvent, ModelRequest, ModelResponse, UsageDelta
 from runtree.messages.transcript import AssistantMessage
 from runtree.messages.usage import NO_COST, NO_USAGE, Usage
 from runtree.providers import FallbackModel
@@ -78,3 +78,25 @@ async def test_u05_what_a_broken_call_reported_in_part_is_kept() -> None:
     broken = Failed(error=Failure(code="transport", message="cut"), usage=partly)
     result = await MemoryTree(Agent("lead", ScriptedModel([["some", broken]]))).execute()
     assert (result.usage.input_tokens, result.usage.precision) == (700, "estimated")
+
+
+async def test_u06_a_model_that_asks_again_by_itself_is_charged_for_each_try() -> None:
+    turn = ["ha", UsageDelta(usage=USED), Discarded(error=BUSY.error, usage=USED), "fine"]
+    result = await MemoryTree(Agent("lead", priced("dear", 5, turn))).execute()
+    assert [(line.attempt, line.failure) for line in result.model_calls] == [(1, "overloaded"), (2, None)]
+    assert (result.output, result.model_calls[0].usage.input_tokens) == ("fine", 1_000_000)
+    assert result.usage.model_calls == 2
+
+
+class Other(Middleware):
+    """Asks another model."""
+
+    async def before_model(self, ctx: RunContext, request: ModelRequest) -> ModelRequest:
+        return request.model_copy(update={"model": "other"})
+
+
+async def test_l05_another_model_is_not_charged_at_the_price_of_the_profile() -> None:
+    """U04: unknown, unless somebody knows the price of the other one."""
+    result = await MemoryTree(Agent("lead", priced("dear", 5, ["fine"]), middleware=[Other()])).execute()
+    [line] = result.model_calls
+    assert (line.model, line.cost.amount, line.cost.precision) == ("other", None, "unknown")

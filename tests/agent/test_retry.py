@@ -1,5 +1,7 @@
 """Retries, fallback and repair as a run shows them: cases K09, R02, R03, U06, C02."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -9,7 +11,7 @@ from runtree.actors.agent import Agent, Retry, tool
 from runtree.messages.content import TextBlock, ThinkingBlock
 from runtree.messages.failure import Failure
 from runtree.messages.limits import Limits
-from runtree.messages.model import Completed, Failed, ModelResponse
+from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from runtree.messages.transcript import AssistantMessage
 from runtree.messages.usage import Usage
 from runtree.providers import FallbackModel
@@ -187,3 +189,23 @@ async def test_a_stream_cut_before_its_terminal_event_is_retried() -> None:
     model = ScriptedModel([Turn(("some",), complete=False), ["whole"]])
     tree = MemoryTree(Agent("lead", model, middleware=[QUICK]))
     assert ((await tree.execute()).output, shown(tree)) == ("whole", "whole")
+
+
+class Withdrawn:
+    """A model that waits for something that is cancelled."""
+
+    profile = ModelProfile(provider="acme", model="withdrawn")
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield TextDelta(text="some")
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        lost.cancel()
+        await lost
+
+
+async def test_a_model_that_cancels_itself_has_failed_and_the_run_goes_on() -> None:
+    chain = FallbackModel(Withdrawn(), ScriptedModel([["fine"]]))
+    tree = MemoryTree(Agent("lead", chain, middleware=[QUICK]))
+    result = await tree.execute()
+    assert (result.output, shown(tree)) == ("fine", "fine")
+    assert [line.failure for line in result.model_calls] == ["provider"] * 3 + [None]

@@ -1,0 +1,98 @@
+"""Layers around a model call: each is closed when the call has its end, and hooks see all that readers see."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from runtree.actors.agent import Agent, Middleware, Retry, RunContext, tool
+from runtree.messages.content import ToolCallBlock
+from runtree.messages.failure import Failure
+from runtree.messages.limits import Limits
+from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest, ModelResponse, ToolCallDelta
+from runtree.messages.transcript import AssistantMessage
+from runtree.providers.retry import RetryPolicy
+from runtree.providers.scripted import ScriptedModel, tool_call
+from tests.kit.host import MemoryTree
+from tests.kit.leftovers import nothing_left
+
+BUSY = Failed(error=Failure(code="overloaded", message="busy", retryable=True))
+QUICK = Retry(RetryPolicy(initial=0.001))
+
+
+@tool
+async def echo(word: str) -> str:
+    """Say it again."""
+    return word
+
+
+class Passing(Middleware):
+    """A layer as anybody writes it: without care for how it is left."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    async def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:
+        try:
+            async for event in call_next(request):
+                yield event
+        finally:
+            self.closed += 1
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+@pytest.mark.parametrize("layers", [0, 1, 2])
+async def test_every_layer_is_closed_when_the_call_has_its_end(layers: int, timeout: float | None) -> None:
+    hooks = [Passing() for _ in range(layers)]
+    model = ScriptedModel([["ha", BUSY], ["fine", tool_call("echo", {"word": "x"})], ["done"]])
+    agent = Agent("lead", model, tools=[echo], middleware=[*hooks, QUICK])
+    tree = MemoryTree(agent, limits=Limits(model_call_timeout=timeout))
+    with nothing_left():
+        assert (await tree.execute()).output == "done"
+    assert [hook.closed for hook in hooks] == [2] * layers
+
+
+async def test_l04_a_layer_that_is_no_generator_and_raises_is_named() -> None:
+    class Raising(Middleware):
+        def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:
+            raise ValueError("broken")
+
+    for hooks in ([Raising()], [Passing(), Raising()]):
+        result = await MemoryTree(Agent("lead", ScriptedModel([["x"]]), middleware=hooks)).execute()
+        assert result.error is not None
+        assert result.error.message == "hook Raising.wrap_model raised ValueError: broken"
+
+
+class Hiding(Middleware):
+    """Hides calls from readers."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def on_model_delta(self, ctx: RunContext, event: Any) -> Any:
+        if not isinstance(event, ToolCallDelta):
+            return event
+        self.seen.append(event.arguments)
+        return None
+
+
+CALL = ToolCallBlock(call_id="c", tool_name="echo", arguments={"word": "x"}, arguments_json='{"word":"x"}')
+WHOLE = ModelResponse(message=AssistantMessage(content=(CALL,)), finish_reason="tool_calls")
+
+
+@pytest.mark.parametrize(
+    "turn, seen",
+    [
+        ([tool_call("echo", '{"word"', "c"), tool_call("echo", ':"x"}', "c")], ['{"word"', ':"x"}']),
+        ([Completed(response=WHOLE)], ['{"word":"x"}']),
+        ([tool_call("echo", "", "c"), Completed(response=WHOLE)], ["", '{"word":"x"}']),
+    ],
+)
+async def test_l5_arguments_that_a_hook_hides_are_not_shown_at_the_end_either(turn: list[Any], seen: list[str]) -> None:
+    """Streamed or not, a hook sees them once. That there was a call is told: it has an end."""
+    hook = Hiding()
+    tree = MemoryTree(Agent("lead", ScriptedModel([turn, ["done"]]), tools=[echo], middleware=[hook]))
+    await tree.execute()
+    assert hook.seen == seen
+    assert not tree.of("tool_call_args_delta")
+    assert [item.outcome for item in tree.of("tool_call_completed")] == ["ok"]
