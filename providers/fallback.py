@@ -1,6 +1,6 @@
 """Several models as one: the next is asked where one can't answer."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +57,7 @@ class FallbackModel:
     def __init__(self, *models: Model | str, retry: RetryPolicy | None = None) -> None:
         if not models:
             raise ConfigurationError("models", "a chain needs a model", "Pass models or model strings, the best first")
-        self._named = tuple(dict.fromkeys(models))
+        self._named = models
         self._retry = retry or RetryPolicy()
 
     def __repr__(self) -> str:
@@ -69,12 +69,28 @@ class FallbackModel:
 
     @cached_property
     def models(self) -> tuple[Model, ...]:
-        """The models, resolved; those of a chain in the chain stand in its place.
+        """The models, resolved and each once; those of a chain in the chain stand in its place.
 
         Raises:
             UnknownModelError: A string names no model.
+            ConfigurationError: The strings lead to nothing but this chain again.
         """
-        return tuple(model for named in self._named for model in chain_of(resolve(named)))
+        models = tuple(self._links([]))
+        if not models:
+            raise ConfigurationError("models", f"{self!r} leads only back to itself", "Name a model that is no chain")
+        return models
+
+    def _links(self, seen: list[Model | str]) -> Iterator[Model]:
+        for named in self._named:
+            # A list, since models need not be hashable. A string that leads back to itself ends here, before it is resolved again.
+            if named in seen:
+                continue
+            seen.append(named)
+            model = resolve(named)
+            if isinstance(model, FallbackModel):
+                yield from model._links(seen)
+            else:
+                yield model
 
     @property
     def profile(self) -> ModelProfile:
@@ -117,22 +133,24 @@ def chain_of(model: Model) -> tuple[Model, ...]:
 async def fall_back(candidates: Sequence[Candidate], request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
     """Ask each candidate once until one answers.
 
-    Every failure but the last is told as `Discarded`, which names the model that is asked next.
+    Every failure but the last is told as `Discarded`, which names the model that is asked next. Another model's name in the request is for
+    the first candidate: the next ones, which may be another provider's, are asked as themselves.
     """
     for number, candidate in enumerate(candidates):
         following = candidates[number + 1].profile.model if number + 1 < len(candidates) else None
-        failure: Failure | None = None
+        failed: Failed | None = None
         lacking = candidate.lacks(request) if len(candidates) > 1 else None
         ask = candidate.ask(request) if lacking is None else _refused(candidate, lacking)
         async with aclosing(closable(ask)) as events:
             async for event in events:
                 if type(event) is Failed and following is not None and event.error.code not in _FINAL:
-                    failure = event.error
+                    failed = event
                     break
                 yield event
-        if failure is None:
+        if failed is None:
             return
-        yield Discarded(error=failure, model=following)
+        yield Discarded(error=failed.error, usage=failed.usage, model=following)
+        request = request.model_copy(update={"model": None}) if request.model else request
 
 
 async def _refused(candidate: Candidate, lacking: str) -> AsyncGenerator[ModelEvent, None]:

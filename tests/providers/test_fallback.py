@@ -1,6 +1,8 @@
 """Chains of models: case R04."""
 
 import pickle
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -10,9 +12,11 @@ from runtree.messages.content import ImageBlock, TextBlock
 from runtree.messages.errors import ConfigurationError, UnknownModelError
 from runtree.messages.model import Completed, Discarded, Failed, ModelEvent, ModelRequest, OutputSchema, ToolDefinition
 from runtree.messages.transcript import ToolMessage, ToolResult, UserMessage
+from runtree.messages.usage import Usage
 from runtree.providers import FallbackModel, OpenAIChat
 from runtree.providers.profile import ModelProfile
 from runtree.providers.protocol import Model, NeedsSecrets
+from runtree.providers.registry import register_model
 from runtree.providers.retry import NO_RETRIES, RetryPolicy
 from runtree.providers.scripted import ScriptedModel
 
@@ -126,3 +130,52 @@ def test_bad_chains_are_refused() -> None:
         FallbackModel()
     with pytest.raises(UnknownModelError, match="nobody"):
         _ = FallbackModel("nobody:knows").models
+
+
+def test_l7_a_model_that_a_chain_in_the_chain_names_as_well_is_asked_once() -> None:
+    first, second = scripted("a"), scripted("b")
+    assert FallbackModel(FallbackModel(first, second), first).models == (first, second)
+    strings = FallbackModel(FallbackModel("openai-chat:gpt-5"), "openai-chat:gpt-5")
+    assert len(strings.models) == 1
+
+
+def chain_of_itself(name: str) -> FallbackModel:
+    return FallbackModel(f"round:{name}", *([scripted("b")] if name == "and-out" else []))
+
+
+def test_r04_a_registered_chain_that_names_itself_ends() -> None:
+    register_model("round", f"{__name__}:chain_of_itself")
+    assert [model.profile.model for model in FallbackModel("round:and-out").models] == ["b"]
+    with pytest.raises(ConfigurationError, match="back to itself"):
+        _ = FallbackModel("round:for-ever").models
+
+
+@dataclass
+class Compared:
+    """A model that can't be hashed, as a dataclass can't."""
+
+    profile: ModelProfile
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield NO_ACCESS
+
+
+async def test_models_need_not_be_hashable() -> None:
+    first = Compared(ModelProfile(provider="acme", model="a"))
+    assert told(await events_of(FallbackModel(first, scripted("b", ["fine"])))) == [
+        ("authentication", "b"),
+        ("completed", "fine"),
+    ]
+
+
+async def test_l05_another_name_is_for_the_preferred_model_only() -> None:
+    first, second = scripted("a", [NO_ACCESS]), scripted("b", ["fine"])
+    await events_of(FallbackModel(first, second), REQUEST.model_copy(update={"model": "a-small"}))
+    assert [request.model for request in (*first.requests, *second.requests)] == ["a-small", None]
+
+
+async def test_u06_what_a_discarded_try_used_is_told() -> None:
+    used = Usage(input_tokens=10, output_tokens=1)
+    busy, denied = (each.model_copy(update={"usage": used}) for each in (failed(), NO_ACCESS))
+    events = await events_of(FallbackModel(scripted("a", [busy], [denied]), scripted("b", ["fine"]), retry=QUICK))
+    assert [event.usage for event in events if isinstance(event, Discarded)] == [used, used]
