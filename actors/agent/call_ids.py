@@ -42,7 +42,8 @@ class UniqueCallIds:
     def _block(self, block: ContentBlock) -> ContentBlock:
         if not isinstance(block, ToolCallBlock) or self._id(block.call_id) == block.call_id:
             return block
-        return block.model_copy(update={"call_id": self._id(block.call_id), "provider_call_id": block.call_id})
+        given = block.provider_call_id or block.call_id
+        return block.model_copy(update={"call_id": self._id(block.call_id), "provider_call_id": given})
 
     def _id(self, given: str) -> str:
         call_id = self._ids.get(given)

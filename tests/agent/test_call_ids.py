@@ -5,7 +5,7 @@ from typing import Any
 from runtree.actors.agent import Agent, Retry, tool
 from runtree.messages.content import ToolCallBlock
 from runtree.messages.failure import Failure
-from runtree.messages.model import Failed
+from runtree.messages.model import Failed, ModelResponse
 from runtree.messages.transcript import AssistantMessage, ToolMessage
 from runtree.providers.call_ids import CallIdRule, CallIds
 from runtree.providers.retry import RetryPolicy
@@ -62,6 +62,18 @@ async def test_l09_ids_of_a_continued_conversation_count() -> None:
     result = await again.execute(messages=first.messages)
     assert len({call.call_id for call in calls_of(result.messages)}) == 2
     assert_valid(result)
+
+
+async def test_l09_a_call_keeps_the_id_of_its_provider_when_it_is_renamed_again() -> None:
+    """As a cache does that gives a kept answer twice."""
+    call = ToolCallBlock(
+        call_id="c", provider_call_id="echo:0", tool_name="echo", arguments={"word": "a"}, arguments_json='{"word":"a"}'
+    )
+    kept = ModelResponse(message=AssistantMessage(content=(call,)), finish_reason="tool_calls")
+    result = await MemoryTree(Agent("lead", ScriptedModel([kept, kept, ["done"]]), tools=[echo])).execute()
+    calls = calls_of(result.messages)
+    assert len({call.call_id for call in calls}) == 2
+    assert [call.provider_call_id for call in calls] == ["echo:0", "echo:0"]
 
 
 def test_the_provider_gets_its_own_ids_back_and_another_one_gets_ours() -> None:
