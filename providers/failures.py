@@ -149,6 +149,11 @@ def clean(text: str, secret: str | None = None) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
 
 
+def broken(message: str) -> Failure:
+    """Return the failure of an answer that breaks its own protocol; another try may bring a whole one."""
+    return Failure(code="protocol", message=message, retryable=True)
+
+
 def from_answer(status: int, headers: Mapping[str, str], body: bytes, *, secret: str | None = None) -> Failure:
     """Return what an HTTP answer with an error status means.
 

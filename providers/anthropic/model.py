@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Sequence
 
 from ...messages.model import ModelEvent, ModelRequest
 from ..decoder import AnswerDecoder
-from ..endpoint import IDLE_TIMEOUT, Endpoint, address
 from ..http import CONNECT_TIMEOUT, converse
+from ..http_model import IDLE_TIMEOUT, HttpModel, address
 from .profile import ANTHROPIC, ANTHROPIC_URL, AnthropicProfile
 from .request import build_call
 from .stream import MessageStream
@@ -16,7 +16,7 @@ API_VERSION = "2023-06-01"
 _PATH = "/v1/messages"
 
 
-class AnthropicMessages:
+class AnthropicMessages(HttpModel[AnthropicProfile]):
     """A model behind Anthropic's messages protocol: Anthropic's own, and every server that speaks it.
 
     Args:
@@ -50,39 +50,17 @@ class AnthropicMessages:
         profile = profile or ANTHROPIC
         base_url = address(base_url or profile.base_url, "ANTHROPIC_BASE_URL", ANTHROPIC_URL).rstrip("/")
         native = profile.native_output_schema and profile.rule(model).output_schema
-        self._model = model
-        self._profile = profile.model_copy(update={"model": model, "native_output_schema": native})
-        self._betas = (betas,) if isinstance(betas, str) else tuple(betas)
-        self._endpoint = Endpoint(
-            f"AnthropicMessages({model!r})",
+        super().__init__(
+            model,
+            profile.model_copy(update={"native_output_schema": native}),
             base_url.removesuffix(_PATH).removesuffix("/v1"),
             _PATH,
             api_key=api_key,
-            secret_name=profile.secret_name,
-            key_required=profile.key_required,
             timeout=timeout,
             idle_timeout=idle_timeout,
             connect_timeout=connect_timeout,
-            silence=profile.silence,
         )
-
-    def __repr__(self) -> str:
-        return f"AnthropicMessages({self._model!r}, base_url={self._endpoint.base_url!r})"
-
-    @property
-    def profile(self) -> AnthropicProfile:
-        """Facts of the server and the model."""
-        return self._profile
-
-    @property
-    def secret_names(self) -> tuple[str, ...]:
-        """Names of the keys to send along."""
-        return self._endpoint.secret_names
-
-    @property
-    def key_required(self) -> bool:
-        """Whether a call without a key can't work."""
-        return self._endpoint.key_required
+        self._betas = (betas,) if isinstance(betas, str) else tuple(betas)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and yield what comes back.
@@ -91,10 +69,10 @@ class AnthropicMessages:
             MissingSecretError: There is no key, and the server needs one.
         """
         call = build_call(request, self._model, self._profile)
-        headers = {"anthropic-version": API_VERSION, **self._profile.headers}
+        headers = {"anthropic-version": API_VERSION}
         betas = dict.fromkeys((*self._betas, *call.betas))
         if betas:
             headers["anthropic-beta"] = ",".join(betas)
-        exchange = self._endpoint.exchange(request, call.body, headers, key_header=self._profile.key_header)
+        exchange = self._exchange(request, call.body, headers)
         decoder = AnswerDecoder(MessageStream(self._profile, request.model or self._model, secret=exchange.secret))
         return converse(exchange, decoder)

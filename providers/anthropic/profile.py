@@ -1,14 +1,13 @@
 """What differs between models and servers behind the messages protocol, as data: further ones are further entries here."""
 
 import re
-from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 from ...messages.value import Value
 from ..call_ids import CallIdRule
-from ..profile import ModelProfile
+from ..http_model import HttpProfile
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 """Where Anthropic is."""
@@ -101,21 +100,15 @@ ANY_MODEL = ModelRule(pattern="", budget=True, output_schema=False, max_tokens=1
 """A model nobody said anything about: takes what the protocol's first version with thinking took."""
 
 
-class AnthropicProfile(ModelProfile):
+class AnthropicProfile(HttpProfile):
     """Facts of a server that speaks the messages protocol."""
 
     provider: str = "anthropic"
     """Family of the provider; thinking blocks go back only to the family that made them."""
-    base_url: str | None = None
-    """Where it is, if it is in one place, without `/v1/messages`."""
     secret_name: str | None = "ANTHROPIC_API_KEY"  # noqa: S105
     """Name of its key; `None`: it has none."""
-    key_required: bool = False
-    """Whether a call without a key is refused before it is sent."""
     key_header: str = "x-api-key"
     """Header that carries the key; `authorization` as a bearer token."""
-    headers: Mapping[str, str] = Field(default_factory=dict)
-    """Further headers of each request; no keys."""
     rules: tuple[ModelRule, ...] = (ANY_MODEL,)
     """What its models accept; the first entry whose pattern is found in the model's name counts."""
     betas: bool = False

@@ -1,7 +1,6 @@
 """The events of an answer of the messages protocol, one after the other, to model events: a state machine without I/O."""
 
 import itertools
-import json
 from typing import Any
 
 from pydantic_core import from_json
@@ -11,9 +10,9 @@ from ...messages.failure import Failure
 from ...messages.ids import new_call_id
 from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
 from ...messages.transcript import AssistantMessage, FinishReason
-from ..failures import clean, from_frame
+from ..failures import broken, clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
-from ..shapes import as_array, as_object, as_objects, is_array, is_object
+from ..shapes import as_array, as_object, as_objects, is_array, is_object, repaired
 from .blocks import Block, CallPart, ClosedPart, OpaquePart, TextPart, ThinkingPart, redacted
 from .profile import AnthropicProfile
 from .usage import read_usage
@@ -87,7 +86,7 @@ class MessageStream:
         if self.closed or self.done:
             return []
         if chunk is None:
-            chunk = _parse_leniently(data)
+            chunk = repaired(data)
         return self._take(chunk, event) if is_object(chunk) else self._unreadable(data, chunk, event, last)
 
     def feed_body(self, body: bytes) -> list[ModelEvent]:
@@ -95,7 +94,7 @@ class MessageStream:
         try:
             chunk = from_json(body)
         except ValueError:
-            chunk = _parse_leniently(body)
+            chunk = repaired(body)
         if not is_object(chunk):
             return self._unreadable(body, chunk, None, last=False)
         if chunk.get("type") == "error" or chunk.get("error"):
@@ -108,7 +107,7 @@ class MessageStream:
             return []
         if self._stop_reason and (self.done or not self._needs_stop):
             return self._end()
-        return [self.fail(_protocol("the stream ended before the answer was finished"))]
+        return [self.fail(broken("the stream ended before the answer was finished"))]
 
     def fail(self, failure: Failure) -> Failed:
         """Return the terminal event of a call that failed, with what was said until then."""
@@ -151,7 +150,7 @@ class MessageStream:
     def _take_whole(self, message: dict[str, Any]) -> list[ModelEvent]:
         """Take an answer in one piece: nothing follows it."""
         if not is_array(message.get("content")):
-            return [self.fail(_protocol("the answer is JSON, but no message"))]
+            return [self.fail(broken("the answer is JSON, but no message"))]
         events: list[ModelEvent] = []
         self._take_message(message, events, whole=True)
         return events if self.closed else events + self._end()
@@ -161,7 +160,7 @@ class MessageStream:
         response_id = response_id if isinstance(response_id, str) and response_id else None
         if self._started:
             if response_id and self._response_id and response_id != self._response_id:
-                events.append(self.fail(_protocol("another message began before this one had ended")))
+                events.append(self.fail(broken("another message began before this one had ended")))
                 return
         else:
             model = message.get("model")
@@ -204,7 +203,7 @@ class MessageStream:
             case "tool_use":
                 name = start.get("name")
                 if not isinstance(name, str) or not name:
-                    events.append(self.fail(_protocol("a tool call without a name")))
+                    events.append(self.fail(broken("a tool call without a name")))
                     return None
                 return CallPart(self._fold, start, events, self._call_id(start.get("id")))
             case _:
@@ -222,7 +221,7 @@ class MessageStream:
             kind = {"text_delta": "text", "thinking_delta": "thinking"}.get(str(delta.get("type")))
             if kind is None:
                 if delta.get("partial_json"):
-                    events.append(self.fail(_protocol("the arguments of a tool call that has not begun")))
+                    events.append(self.fail(broken("the arguments of a tool call that has not begun")))
                 return
             self._begin({"index": index, "content_block": {"type": kind}}, events)
         block = self._blocks[index]
@@ -253,12 +252,12 @@ class MessageStream:
 
     def _end(self) -> list[ModelEvent]:
         if not self._started:
-            return [self.fail(_protocol("the stream ended before it had begun"))]
+            return [self.fail(broken("the stream ended before it had begun"))]
         reason = self._reason()
         open_blocks = [block for block in self._blocks.values() if not block.stopped]
         half = [block for block in open_blocks if isinstance(block, CallPart) and block.is_half]
         if half and reason not in _CUT_SHORT:
-            return [self.fail(_protocol("the stream ended inside a tool call"))]
+            return [self.fail(broken("the stream ended inside a tool call"))]
         events = [event for block in open_blocks if block not in half for event in block.stop()]
         self._close()
         response = self._fold.response(reason, finish_reason_raw=self._stop_reason, response_id=self._response_id)
@@ -285,11 +284,7 @@ class MessageStream:
         if listed.get("error"):
             return [self.fail(from_frame(listed, secret=self._secret))]
         start = clean(data[:80].decode("utf-8", "replace"), self._secret)
-        return [self.fail(_protocol(f"what the server sent is no JSON object: {start}"))]
-
-
-def _protocol(message: str) -> Failure:
-    return Failure(code="protocol", message=message, retryable=True)
+        return [self.fail(broken(f"what the server sent is no JSON object: {start}"))]
 
 
 def _refused(message: AssistantMessage) -> AssistantMessage:
@@ -299,12 +294,3 @@ def _refused(message: AssistantMessage) -> AssistantMessage:
         for block in message.content
     )
     return message.model_copy(update={"content": content})
-
-
-def _parse_leniently(data: bytes) -> Any:
-    """Return the JSON value with half characters replaced, `None` if it is none: bytes that are no UTF-8, half of an escaped pair."""
-    try:
-        lenient = json.loads(data.decode("utf-8", "replace"))
-        return from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...messages.usage import Usage
 from ..fold import UNKNOWN_USAGE
-from ..shapes import as_object
+from ..shapes import as_count, as_object
 
 
 def read_usage(raw: Mapping[str, Any], *, final: bool) -> Usage:
@@ -16,11 +16,11 @@ def read_usage(raw: Mapping[str, Any], *, final: bool) -> Usage:
         final: Whether the output is the whole one; what a stream begins with is only a first count.
     """
     created = as_object(raw.get("cache_creation"))
-    parts = [_count(created.get(f"ephemeral_{ttl}_input_tokens")) for ttl in ("5m", "1h")]
-    read, write = _count(raw.get("cache_read_input_tokens")), _count(raw.get("cache_creation_input_tokens"))
+    parts = [as_count(created.get(f"ephemeral_{ttl}_input_tokens")) for ttl in ("5m", "1h")]
+    read, write = as_count(raw.get("cache_read_input_tokens")), as_count(raw.get("cache_creation_input_tokens"))
     if write is None and any(part is not None for part in parts):
         write = sum(part or 0 for part in parts)
-    fresh, left = _count(raw.get("input_tokens")), _count(raw.get("output_tokens"))
+    fresh, left = as_count(raw.get("input_tokens")), as_count(raw.get("output_tokens"))
     if fresh is None and left is None:
         return UNKNOWN_USAGE
     return Usage(
@@ -29,12 +29,6 @@ def read_usage(raw: Mapping[str, Any], *, final: bool) -> Usage:
         cache_read_tokens=read,
         cache_write_tokens=write,
         cache_write_1h_tokens=parts[1],
-        reasoning_tokens=_count(as_object(raw.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning_tokens=as_count(as_object(raw.get("output_tokens_details")).get("thinking_tokens")),
         precision="exact" if final and fresh is not None and left is not None else "unknown",
     )
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value < float("inf") else None

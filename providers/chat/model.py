@@ -8,15 +8,15 @@ import httpx
 from ...messages.errors import ConfigurationError
 from ...messages.model import ModelEvent, ModelRequest
 from ..decoder import AnswerDecoder
-from ..endpoint import IDLE_TIMEOUT, Endpoint, address
 from ..http import CONNECT_TIMEOUT, converse
+from ..http_model import IDLE_TIMEOUT, HttpModel, address
 from .dialects import GENERIC, OPENAI, OPENAI_URL
 from .profile import ChatProfile
 from .request import build_body
 from .stream import ChatStream
 
 
-class OpenAIChat:
+class OpenAIChat(HttpModel[ChatProfile]):
     """A model behind the chat completions protocol.
 
     Args:
@@ -49,38 +49,16 @@ class OpenAIChat:
         else:
             base_url = address(base_url, "OPENAI_BASE_URL", OPENAI_URL)
             profile = OPENAI if base_url.rstrip("/") == OPENAI_URL else GENERIC
-        self._model = model
-        self._profile = profile.model_copy(update={"model": model})
-        self._endpoint = Endpoint(
-            f"OpenAIChat({model!r})",
+        super().__init__(
+            model,
+            profile,
             base_url,
             "/chat/completions",
             api_key=api_key,
-            secret_name=profile.secret_name,
-            key_required=profile.key_required,
             timeout=timeout,
             idle_timeout=idle_timeout,
             connect_timeout=connect_timeout,
-            silence=profile.silence,
         )
-
-    def __repr__(self) -> str:
-        return f"OpenAIChat({self._model!r}, base_url={self._endpoint.base_url!r})"
-
-    @property
-    def profile(self) -> ChatProfile:
-        """Facts of the server and the model."""
-        return self._profile
-
-    @property
-    def secret_names(self) -> tuple[str, ...]:
-        """Names of the keys to send along."""
-        return self._endpoint.secret_names
-
-    @property
-    def key_required(self) -> bool:
-        """Whether a call without a key can't work; many local servers ask for none."""
-        return self._endpoint.key_required
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and yield what comes back.
@@ -88,11 +66,8 @@ class OpenAIChat:
         Raises:
             MissingSecretError: There is no key, and the server needs one.
         """
-        body = build_body(request, self._model, self._profile)
         profile = self._profile
-        exchange = self._endpoint.exchange(
-            request, body, profile.headers, key_header=profile.key_header, params=profile.params
-        )
+        exchange = self._exchange(request, build_body(request, self._model, profile))
         model = request.model or self._model
         machine = ChatStream(profile.facts_for(model, request.settings), model, secret=exchange.secret)
         return converse(exchange, AnswerDecoder(machine))

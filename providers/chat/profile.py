@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from ...messages.model import ModelSettings, ToolChoice
 from ...messages.value import Value
 from ..call_ids import CallIdRule
-from ..profile import ModelProfile
+from ..http_model import HttpProfile
 
 
 class ModelRule(Value):
@@ -33,7 +33,7 @@ class ModelRule(Value):
         )
 
 
-class ChatProfile(ModelProfile):
+class ChatProfile(HttpProfile):
     """Facts of a server that speaks the chat completions protocol.
 
     The defaults are those of a server that takes what the protocol has from its beginning and sends what most send. A gateway of your own
@@ -54,22 +54,10 @@ class ChatProfile(ModelProfile):
     """
 
     # Address
-    base_url: str | None = None
-    """Where it is, if it is in one place."""
     base_url_variable: str | None = None
     """Environment variable in which users keep its address; comes before `base_url`."""
     base_path: str = ""
     """Path that is added to an address from the environment, if that has none."""
-    secret_name: str | None = None
-    """Name of its key; `None`: it has none."""
-    key_required: bool = False
-    """Whether a call without a key is refused before it is sent."""
-    key_header: str = "authorization"
-    """Header of the key, in lower case; `authorization` carries it as a bearer token, any other as it is."""
-    headers: Mapping[str, str] = Field(default_factory=dict)
-    """Further headers of each request; no keys."""
-    params: Mapping[str, str] = Field(default_factory=dict)
-    """Parameters of the address, such as `api-version`."""
 
     # Request
     system_role: Literal["system", "developer"] = "system"

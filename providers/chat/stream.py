@@ -1,6 +1,5 @@
 """The chunks of a chat completions answer, one after the other, to model events: a state machine without I/O."""
 
-import json
 from typing import Any, cast
 
 from pydantic_core import from_json
@@ -19,9 +18,9 @@ from ...messages.model import (
 )
 from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
-from ..failures import clean, from_frame
+from ..failures import broken, clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
-from ..shapes import as_object, as_objects
+from ..shapes import as_object, as_objects, repaired
 from .calls import CallAssembler
 from .details import ReasoningDetails
 from .parts import PieceKind, pieces_of, readable
@@ -100,7 +99,7 @@ class ChatStream:
         try:
             chunk = from_json(data, cache_strings="keys")
         except ValueError:
-            chunk = _repaired(data)
+            chunk = repaired(data)
         if chunk.__class__ is not dict:
             return self._unreadable(data, chunk, event, last)
         if self._started and event is None:
@@ -121,7 +120,7 @@ class ChatStream:
         if self.closed:
             return []
         if not self._started or not (self._finish or self.done or self._whole):
-            return [self.fail(_protocol("the stream ended before the answer was finished"))]
+            return [self.fail(broken("the stream ended before the answer was finished"))]
         events: list[ModelEvent] = []
         if self._think:
             self._tell(self._think.close(), events)
@@ -351,7 +350,7 @@ class ChatStream:
         if listed.get("error"):
             return [self.fail(from_frame(listed, secret=self._secret))]
         start = clean(data[:80].decode("utf-8", "replace"), self._secret)
-        return [self.fail(_protocol(f"an event of the stream is no JSON object: {start}"))]
+        return [self.fail(broken(f"an event of the stream is no JSON object: {start}"))]
 
     def _terminal(self) -> ModelEvent:
         fold, raw = self._fold, self._finish
@@ -362,7 +361,7 @@ class ChatStream:
         reason = self._reason(raw)
         unfinished = self._calls.nameless or not fold.calls_are_whole
         if (raw is None and unfinished) or (self._calls.nameless and reason not in ("length", "content_filter")):
-            return self.fail(_protocol("the stream ended inside a tool call"))
+            return self.fail(broken("the stream ended inside a tool call"))
         for call_id, extras in self._calls.extras.items():
             fold.call_extras(call_id, extras)
         self.closed = True
@@ -374,19 +373,3 @@ class ChatStream:
         if self._fold.has_calls:
             return "tool_calls" if reason in ("stop", "unknown") else reason
         return "refusal" if self._refusal and reason in ("stop", "unknown") else reason
-
-
-def _protocol(message: str) -> Failure:
-    return Failure(code="protocol", message=message, retryable=True)
-
-
-def _repaired(data: bytes) -> Any:
-    """Return the JSON value of text with half characters, `None` if it is none.
-
-    They are bytes that are no UTF-8, or one half of an escaped pair; they are replaced, the rest is kept.
-    """
-    try:
-        lenient = json.loads(data.decode("utf-8", "replace"))
-        return from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None

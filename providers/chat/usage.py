@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ...messages.usage import Cost, Usage
 from ..fold import UNKNOWN_USAGE
-from ..shapes import as_object, is_object
+from ..shapes import as_count, as_object, is_object
 
 
 def read_usage(raw: Mapping[str, Any], counts: Literal["by_total", "beside", "total"] = "by_total") -> Usage:
@@ -14,11 +14,11 @@ def read_usage(raw: Mapping[str, Any], counts: Literal["by_total", "beside", "to
 
     Args:
         raw: The object as it came.
-        counts: `usage_counts` of the server's profile.
+        counts: `usageas_counts` of the server's profile.
     """
     prompt = as_object(raw.get("prompt_tokens_details"))
     completion = as_object(raw.get("completion_tokens_details"))
-    entered, left, total = (_count(raw.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
+    entered, left, total = (as_count(raw.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
     reasoning = _first(completion.get("reasoning_tokens"), raw.get("reasoning_tokens"))
     if left is None and entered is not None and total is not None and total >= entered:
         left = total - entered
@@ -61,10 +61,4 @@ def read_cost(raw: Mapping[str, Any]) -> Cost | None:
 
 
 def _first(*values: Any) -> int | None:
-    return next((count for count in map(_count, values) if count is not None), None)
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value < float("inf") else None
+    return next((count for count in map(as_count, values) if count is not None), None)

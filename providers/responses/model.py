@@ -5,8 +5,8 @@ from typing import Literal
 
 from ...messages.model import ModelEvent, ModelRequest
 from ..decoder import AnswerDecoder
-from ..endpoint import IDLE_TIMEOUT, Endpoint, address
 from ..http import CONNECT_TIMEOUT, converse
+from ..http_model import IDLE_TIMEOUT, HttpModel, address
 from .profile import OPENAI_URL, ResponsesProfile, at
 from .request import build_body
 from .stream import ResponsesStream
@@ -15,7 +15,7 @@ ReasoningSummary = Literal["auto", "concise", "detailed"]
 """How a model's reasoning is summed up for readers."""
 
 
-class OpenAIResponses:
+class OpenAIResponses(HttpModel[ResponsesProfile]):
     """A model behind the responses protocol, asked without any memory at the provider: each request holds the whole conversation.
 
     Args:
@@ -47,39 +47,17 @@ class OpenAIResponses:
     ) -> None:
         base_url = address(base_url or (profile.base_url if profile else None), "OPENAI_BASE_URL", OPENAI_URL)
         profile = profile or at(base_url)
-        self._model = model
-        self._profile = profile.model_copy(update={"model": model})
-        self._reasoning_summary = reasoning_summary
-        self._endpoint = Endpoint(
-            f"OpenAIResponses({model!r})",
+        super().__init__(
+            model,
+            profile,
             base_url,
             "/responses",
             api_key=api_key,
-            secret_name=profile.secret_name,
-            key_required=profile.key_required,
             timeout=timeout,
             idle_timeout=idle_timeout,
             connect_timeout=connect_timeout,
-            silence=profile.silence,
         )
-
-    def __repr__(self) -> str:
-        return f"OpenAIResponses({self._model!r}, base_url={self._endpoint.base_url!r})"
-
-    @property
-    def profile(self) -> ResponsesProfile:
-        """Facts of the server and the model."""
-        return self._profile
-
-    @property
-    def secret_names(self) -> tuple[str, ...]:
-        """Names of the keys to send along."""
-        return self._endpoint.secret_names
-
-    @property
-    def key_required(self) -> bool:
-        """Whether a call without a key can't work; many local servers ask for none."""
-        return self._endpoint.key_required
+        self._reasoning_summary = reasoning_summary
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and yield what comes back.
@@ -90,8 +68,6 @@ class OpenAIResponses:
         """
         profile = self._profile
         body = build_body(request, self._model, profile, summary=self._reasoning_summary)
-        exchange = self._endpoint.exchange(
-            request, body, profile.headers, key_header=profile.key_header, params=profile.params
-        )
+        exchange = self._exchange(request, body)
         machine = ResponsesStream(profile, request.model or self._model, secret=exchange.secret)
         return converse(exchange, AnswerDecoder(machine))

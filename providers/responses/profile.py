@@ -5,28 +5,13 @@ one family made is never sent to another, even where both have the same model.
 """
 
 import re
-from collections.abc import Mapping
 
-from pydantic import Field
-
-from ..profile import ModelProfile
+from ..http_model import HttpProfile
 
 
-class ResponsesProfile(ModelProfile):
+class ResponsesProfile(HttpProfile):
     """Facts of a server that speaks the responses protocol."""
 
-    base_url: str | None = None
-    """Where it is, if it is in one place."""
-    secret_name: str | None = None
-    """Name of its key; `None`: it has none."""
-    key_required: bool = False
-    """Whether a call without a key is refused before it is sent."""
-    key_header: str = "authorization"
-    """Header that carries the key; `authorization` as a bearer token, any other as it is."""
-    headers: Mapping[str, str] = Field(default_factory=dict)
-    """Further headers of each request; no keys."""
-    params: Mapping[str, str] = Field(default_factory=dict)
-    """Parameters of the address, such as an API version."""
     native_output_schema: bool = True
     reasoning_models: str = ""
     """Models known to reason, as a regular expression to search their names for; empty: none is known."""

@@ -1,6 +1,5 @@
 """The events of a responses answer, one after the other, to model events: a state machine without I/O."""
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -11,9 +10,9 @@ from ...messages.failure import Failure
 from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
 from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
-from ..failures import clean, from_frame
+from ..failures import broken, clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
-from ..shapes import as_object
+from ..shapes import as_object, repaired
 from .answer import Answer
 from .items import CallItem, CustomCallItem, Item, MessageItem, ReasoningItem
 from .profile import ResponsesProfile
@@ -92,7 +91,7 @@ class ResponsesStream:
 
     def finish(self) -> list[ModelEvent]:
         """Take the end of the answer and return what is left to tell, the terminal event last."""
-        return [] if self.closed else [self.fail(_protocol("the stream ended before the answer was finished"))]
+        return [] if self.closed else [self.fail(broken("the stream ended before the answer was finished"))]
 
     def fail(self, failure: Failure) -> Failed:
         """Return the terminal event of a call that failed, with what was said until then."""
@@ -196,7 +195,7 @@ class ResponsesStream:
         elif answer.refuses:
             reason = "refusal"
         if answer.nameless and reason not in _CUT_SHORT:
-            return self.fail(_protocol("the answer has a tool call without a name"))
+            return self.fail(broken("the answer has a tool call without a name"))
         self.closed = True
         raw = clean(why, self._secret) if reason == "unknown" and why else status
         details = {"finish_reason_raw": raw, "cost": self._cost, "response_id": self._response_id}
@@ -225,7 +224,7 @@ class ResponsesStream:
 
     def _unreadable(self, data: bytes, what: str) -> Failure:
         start = clean(data[:80].decode("utf-8", "replace"), self._secret)
-        return _protocol(f"{what} is no JSON object of the protocol: {start}")
+        return broken(f"{what} is no JSON object of the protocol: {start}")
 
     _takers: ClassVar[Mapping[str, Callable[..., None]]] = {
         "response.created": _take_head,
@@ -249,19 +248,9 @@ class ResponsesStream:
     }
 
 
-def _protocol(message: str) -> Failure:
-    return Failure(code="protocol", message=message, retryable=True)
-
-
 def _parse(data: bytes) -> Any:
     """Return the JSON value, `None` if it is none."""
     try:
         return pydantic_core.from_json(data)
     except ValueError:
-        pass
-    # Half characters: bytes that are no UTF-8, or one half of an escaped pair. They are replaced, the rest is kept.
-    try:
-        lenient = json.loads(data.decode("utf-8", "replace"))
-        return pydantic_core.from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
+        return repaired(data)

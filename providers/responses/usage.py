@@ -6,7 +6,7 @@ from typing import Any
 
 from ...messages.usage import Cost, Usage
 from ..fold import UNKNOWN_USAGE
-from ..shapes import as_object
+from ..shapes import as_count, as_object
 
 _TICKS = Decimal(10) ** -10
 """USD in one of the units that one server charges in."""
@@ -14,7 +14,7 @@ _TICKS = Decimal(10) ** -10
 
 def read_usage(raw: Mapping[str, Any]) -> Usage:
     """Return the usage: input and output are gross already, and what is not reported stays unknown."""
-    entered, left = _count(raw.get("input_tokens")), _count(raw.get("output_tokens"))
+    entered, left = as_count(raw.get("input_tokens")), as_count(raw.get("output_tokens"))
     if entered is None and left is None:
         return UNKNOWN_USAGE
     read = as_object(raw.get("input_tokens_details"))
@@ -22,9 +22,9 @@ def read_usage(raw: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=entered,
         output_tokens=left,
-        cache_read_tokens=_count(read.get("cached_tokens")),
-        cache_write_tokens=_count(read.get("cache_write_tokens")),
-        reasoning_tokens=_count(written.get("reasoning_tokens")),
+        cache_read_tokens=as_count(read.get("cached_tokens")),
+        cache_write_tokens=as_count(read.get("cache_write_tokens")),
+        reasoning_tokens=as_count(written.get("reasoning_tokens")),
         precision="unknown" if entered is None or left is None else "exact",
     )
 
@@ -46,9 +46,3 @@ def _amount(value: Any) -> Decimal | None:
     except (InvalidOperation, ValueError):
         return None
     return amount if amount.is_finite() and amount >= 0 else None
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value < float("inf") else None

@@ -77,7 +77,7 @@ def make_target(
     import os
 
     from ..messages.errors import ConfigurationError
-    from ..providers.endpoint import checked_address
+    from ..providers.http_model import checked_address
     from ..providers.wirecheck.wire import Target
 
     path = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/v1/messages"}[protocol]
