@@ -150,8 +150,9 @@ class RunActor:
 
 def _preload() -> None:
     """Import what nearly every run needs, so that its first one does not pay for it."""
-    for module in ("runtree.providers.chat.model", "httpcore"):
-        importlib.import_module(module)
+    for protocol in ("anthropic", "chat", "responses"):
+        importlib.import_module(f"runtree.providers.{protocol}.model")
+    importlib.import_module("httpcore")
 
 
 class _LiveRun:
