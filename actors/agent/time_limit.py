@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TypeVar, cast
+from typing import TypeVar
 
 T = TypeVar("T")
-
-_END = object()
 
 
 class OutOfTimeError(TimeoutError):
@@ -18,31 +16,30 @@ class _Timer:
 
     def __init__(self, seconds: float) -> None:
         self._handle = asyncio.get_running_loop().call_later(seconds, self._expire)
-        self._waiting: asyncio.Task[object] | None = None
-        self._cancels = 0
         self._struck = False
+        self.waiting: asyncio.Task[object] | None = None
+        """The task that waits for an event; not always the same, as a reader may wait in tasks of its own."""
+        self.cancels = 0
+        """Cancels it was under when the wait began."""
         self.expired = False
 
     def _expire(self) -> None:
         self.expired = True
-        if self._waiting is not None:
+        if self.waiting is not None:
             self._struck = True
-            self._waiting.cancel()
+            self.waiting.cancel()
 
     def stop(self) -> None:
         self._handle.cancel()
 
-    def __enter__(self) -> None:
-        self._waiting = asyncio.current_task()
-        self._cancels = self._waiting.cancelling() if self._waiting is not None else 0
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> bool:
-        task, self._waiting = self._waiting, None
+    def settle(self) -> bool:
+        """Take back the cancel, if there was one, and return whether it was the only one."""
+        task, self.waiting = self.waiting, None
         if not self._struck or task is None:
             return False
         self._struck = False
         # A cancel that came from elsewhere at the same moment stays one.
-        return task.uncancel() <= self._cancels and kind is asyncio.CancelledError
+        return task.uncancel() <= self.cancels
 
 
 async def within(events: AsyncIterator[T], seconds: float) -> AsyncGenerator[T, None]:
@@ -57,17 +54,28 @@ async def within(events: AsyncIterator[T], seconds: float) -> AsyncGenerator[T, 
     Raises:
         OutOfTimeError: It did not end in time.
     """
-    iterator = aiter(events)
-    timer = _Timer(seconds)
+    following, timer, current_task = aiter(events).__anext__, _Timer(seconds), asyncio.current_task
     try:
         while True:
-            event: T | object = _END
-            with timer:
-                event = await anext(iterator, _END)
-            if timer.expired:
-                raise OutOfTimeError
-            if event is _END:
+            # No context manager and no call where nothing happens: this runs once for every token.
+            timer.waiting = task = current_task()
+            timer.cancels = task.cancelling() if task is not None else 0
+            try:
+                event = await following()
+            except StopAsyncIteration:
+                timer.settle()
+                if timer.expired:
+                    raise OutOfTimeError from None
                 return
-            yield cast(T, event)
+            except BaseException as error:
+                # What a stream makes of the cancel, such as an error of its transport, is not the cause.
+                if timer.settle() and isinstance(error, Exception | asyncio.CancelledError):
+                    raise OutOfTimeError from error
+                raise
+            if timer.expired:
+                timer.settle()
+                raise OutOfTimeError
+            timer.waiting = None
+            yield event
     finally:
         timer.stop()

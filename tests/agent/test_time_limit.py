@@ -107,3 +107,32 @@ async def test_a_cancelled_scope_around_it_ends_it() -> None:
         async for _ in within(words("a", forever=True), 60):
             pass
     assert scope.cancelled_caught
+
+
+async def test_a_reader_may_wait_in_tasks_of_its_own() -> None:
+    """As `asyncio.wait_for` does: the time's end strikes the task that waits, not the one that waited first."""
+    stream = within(words("a", forever=True), 0.02)
+
+    async def following() -> str:
+        return await anext(stream)
+
+    with anyio.fail_after(10):
+        assert await asyncio.create_task(following()) == "a"
+        with pytest.raises(OutOfTimeError):
+            await asyncio.create_task(following())
+
+
+async def test_p18_what_a_model_raises_at_the_end_of_its_time_is_not_the_cause() -> None:
+    async def sore() -> AsyncIterator[str]:
+        yield "a"
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            raise ValueError("sore") from None
+
+    seen: list[str] = []
+    with anyio.fail_after(10), pytest.raises(OutOfTimeError):
+        await read(within(sore(), 0.01), seen)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
