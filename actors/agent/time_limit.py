@@ -77,5 +77,7 @@ async def within(events: AsyncIterator[T], seconds: float) -> AsyncGenerator[T, 
                 raise OutOfTimeError
             timer.waiting = None
             yield event
+            if timer.expired:
+                raise OutOfTimeError
     finally:
         timer.stop()
