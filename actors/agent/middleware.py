@@ -3,6 +3,7 @@
 Hooks are shared by everything that happens in one run at the same time: keep what belongs to one call in local variables.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TypeAlias, TypeVar
@@ -160,9 +161,9 @@ class Hooks:
         cause = error.__cause__ if isinstance(error, HookError) and error.__cause__ is not None else error
         for layer in self._overriding("on_error"):
             try:
-                await layer.on_error(self._ctx, cause)
-            except Exception:  # noqa: BLE001, S112  # the first error is the one to report
-                continue
+                await _guard(layer, "on_error", layer.on_error(self._ctx, cause))
+            except RuntreeError:
+                continue  # the first error is the one to report
 
 
 async def _guard(layer: Middleware, name: str, call: Awaitable[T]) -> T:
@@ -170,8 +171,8 @@ async def _guard(layer: Middleware, name: str, call: Awaitable[T]) -> T:
         return await call
     except RuntreeError:
         raise
-    except Exception as error:
-        raise HookError(f"{type(layer).__name__}.{name}", describe(error)) from error
+    except (Exception, asyncio.CancelledError) as error:
+        raise _of_hook(error, layer, name) from error
 
 
 def _kept(call: ModelNext, opened: list[AsyncIterator[ModelEvent]]) -> ModelNext:
@@ -192,5 +193,17 @@ async def _guard_stream(
                 yield event
     except RuntreeError:
         raise
-    except Exception as error:
-        raise HookError(f"{type(layer).__name__}.wrap_model", describe(error)) from error
+    except (Exception, asyncio.CancelledError) as error:
+        raise _of_hook(error, layer, "wrap_model") from error
+
+
+def _of_hook(error: BaseException, layer: Middleware, name: str) -> HookError:
+    if isinstance(error, asyncio.CancelledError) and is_cancelled():
+        raise error
+    return HookError(f"{type(layer).__name__}.{name}", describe(error))
+
+
+def is_cancelled() -> bool:
+    """Return whether somebody cancels the current task. If not, a cancel comes from something that was waited for, and is an error like others."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

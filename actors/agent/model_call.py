@@ -26,6 +26,7 @@ from ...providers.fold import UNKNOWN_USAGE
 from ...providers.profile import ModelProfile
 from ...providers.protocol import Model
 from .accounts import price, usage_of_broken_call
+from .middleware import is_cancelled
 from .state import RunState, failure_of
 from .time_limit import OutOfTimeError, within
 
@@ -70,7 +71,7 @@ class ModelCalls:
             else:
                 call.end = Failed(error=broken_off())
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             call.end = Failed(error=_failure(error, request))
         finally:
@@ -172,11 +173,6 @@ def _priced_as(profile: ModelProfile, requested: str | None) -> ModelProfile:
     # A price in the profile is its own model's; that of another one is looked up under its name, or unknown.
     other = requested is not None and requested != profile.model
     return profile.model_copy(update={"model": requested, "price": None}) if other else profile
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def _failure(error: BaseException, request: ModelRequest) -> Failure:

@@ -67,7 +67,7 @@ class Turn:
         try:
             request = await hooks.before_model(request)
             response = await self._stream(request)
-            response = await hooks.after_model(response)
+            response = self._state.call_ids.response(await hooks.after_model(response))
             self._announce(response)
         except ProviderError as error:
             self._abandon("truncated", f"The model's answer broke off: {error}")
@@ -192,6 +192,9 @@ class Turn:
         elif type(seen) is ReasoningDelta:
             self._state.host.emit_delta("model_delta", reasoning=seen.text)
         elif type(seen) is ToolCallDelta:
+            # Which call it is of is not for hooks to say.
+            if isinstance(event, ToolCallDelta) and event.call_id != seen.call_id:
+                seen = seen.model_copy(update={"call_id": event.call_id})
             self._fragment(seen)
 
     def _fragment(self, event: ToolCallDelta) -> None:

@@ -1,5 +1,6 @@
 """Layers around a model call: each is closed when the call has its end, and hooks see all that readers see."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest, 
 from runtree.messages.transcript import AssistantMessage
 from runtree.providers.retry import RetryPolicy
 from runtree.providers.scripted import ScriptedModel, tool_call
+from tests.agent.test_loop import assert_valid
 from tests.kit.host import MemoryTree
 from tests.kit.leftovers import nothing_left
 
@@ -96,3 +98,48 @@ async def test_l5_arguments_that_a_hook_hides_are_not_shown_at_the_end_either(tu
     assert hook.seen == seen
     assert not tree.of("tool_call_args_delta")
     assert [item.outcome for item in tree.of("tool_call_completed")] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    "hook", ["before_model", "on_model_delta", "wrap_model", "after_model", "on_error", "after_run"]
+)
+async def test_l04_a_hook_that_waits_for_something_that_is_cancelled_has_failed(hook: str) -> None:
+    """Nobody cancelled the run, and nothing goes down around it."""
+
+    async def wait(*_: Any) -> None:
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        lost.cancel()
+        await lost
+
+    async def wrap(*_: Any) -> AsyncIterator[ModelEvent]:
+        await wait()
+        yield BUSY
+
+    waiting = type("Waiting", (Middleware,), {hook: wrap if hook == "wrap_model" else wait})
+    script: list[Any] = [["x", Failed(error=Failure(code="quota", message="none"))]] if hook == "on_error" else [["x"]]
+    result = await MemoryTree(Agent("lead", ScriptedModel(script), middleware=[waiting()])).execute()
+    assert result.error is not None
+    expected = "none" if hook == "on_error" else f"hook Waiting.{hook} raised CancelledError"
+    assert (result.status, result.error.message) == ("failed", expected)
+
+
+async def test_hooks_cant_mix_up_calls() -> None:
+    """L5: which call a piece is of stays; a call that a hook adds gets an id of its own."""
+
+    class Mixing(Middleware):
+        async def on_model_delta(self, ctx: RunContext, event: Any) -> Any:
+            return event.model_copy(update={"call_id": "same"}) if isinstance(event, ToolCallDelta) else event
+
+        async def after_model(self, ctx: RunContext, response: ModelResponse) -> ModelResponse:
+            if ctx.turn > 2:
+                return response
+            content = (*response.message.content, CALL)
+            return response.model_copy(update={"message": response.message.model_copy(update={"content": content})})
+
+    turns: list[Any] = [[tool_call("echo", {"word": "a"}, "a")], [tool_call("echo", {"word": "b"}, "b")], ["done"]]
+    tree = MemoryTree(Agent("lead", ScriptedModel(turns), tools=[echo], middleware=[Mixing()]))
+    result = await tree.execute()
+    assert_valid(result)
+    started = [item.call_id for item in tree.of("tool_call_started")]
+    assert (started[:3], len(set(started))) == (["a", "c", "b"], 4)
+    assert [item.outcome for item in tree.of("tool_call_completed")] == ["ok"] * 4
