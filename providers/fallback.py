@@ -133,29 +133,41 @@ def chain_of(model: Model) -> tuple[Model, ...]:
 async def fall_back(candidates: Sequence[Candidate], request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
     """Ask each candidate once until one answers.
 
-    Every failure but the last is told as `Discarded`, which names the model that is asked next. Another model's name in the request is for
+    Every failure but the last is told as `Discarded`, which names the model that is asked next. If the last candidates are skipped, the
+    failure is that of the last one that was asked. Another model's name in the request is for
     the first candidate: the next ones, which may be another provider's, are asked as themselves.
     """
+    failed: Failed | None = None
     for number, candidate in enumerate(candidates):
         following = candidates[number + 1].profile.model if number + 1 < len(candidates) else None
-        failed: Failed | None = None
+        if number and request.model is not None:
+            request = request.model_copy(update={"model": None})
         lacking = candidate.lacks(request) if len(candidates) > 1 else None
-        ask = candidate.ask(request) if lacking is None else _refused(candidate, lacking)
-        async with aclosing(closable(ask)) as events:
+        if lacking is not None:
+            skipped = _skipped(candidate, lacking)
+            if following is None and failed is None:
+                yield Failed(error=skipped, usage=NO_USAGE)
+            else:
+                yield Discarded(error=skipped, usage=NO_USAGE, model=following)
+            continue
+        unanswered = False
+        async with aclosing(closable(candidate.ask(request))) as events:
             async for event in events:
                 if type(event) is Failed and following is not None and event.error.code not in _FINAL:
-                    failed = event
+                    failed, unanswered = event, True
                     break
                 yield event
-        if failed is None:
+        if failed is None or not unanswered:
             return
         yield Discarded(error=failed.error, usage=failed.usage, model=following)
-        request = request.model_copy(update={"model": None}) if request.model else request
+    if failed is not None:
+        # What it said and used was told when it was discarded.
+        yield Failed(error=failed.error, usage=NO_USAGE)
 
 
-async def _refused(candidate: Candidate, lacking: str) -> AsyncGenerator[ModelEvent, None]:
+def _skipped(candidate: Candidate, lacking: str) -> Failure:
     message = f"model {candidate.profile.model!r} is skipped: it has no {lacking}"
-    yield Failed(error=Failure(code="invalid_request", message=message), usage=NO_USAGE)
+    return Failure(code="invalid_request", message=message)
 
 
 async def _told(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:

@@ -179,3 +179,20 @@ async def test_u06_what_a_discarded_try_used_is_told() -> None:
     busy, denied = (each.model_copy(update={"usage": used}) for each in (failed(), NO_ACCESS))
     events = await events_of(FallbackModel(scripted("a", [busy], [denied]), scripted("b", ["fine"]), retry=QUICK))
     assert [event.usage for event in events if isinstance(event, Discarded)] == [used, used]
+
+
+async def test_r04_a_skipped_model_at_the_end_does_not_hide_why_the_others_failed() -> None:
+    request = ModelRequest(messages=REQUEST.messages, tools=(ToolDefinition(name="t", parameters={}),))
+    unable = [scripted(name, tools=False) for name in "bc"]
+    events = await events_of(FallbackModel(scripted("a", [NO_ACCESS]), *unable), request)
+    assert told(events) == [
+        ("authentication", "b"),
+        ("invalid_request", "c"),
+        ("invalid_request", None),
+        ("failed", None),
+    ]
+    assert isinstance(events[-1], Failed)
+    assert events[-1].error.code == "authentication"
+    alone = (await events_of(FallbackModel(*unable), request))[-1]
+    assert isinstance(alone, Failed)
+    assert "skipped" in alone.error.message
