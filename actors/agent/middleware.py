@@ -49,7 +49,11 @@ class Middleware:
         return event
 
     def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: ModelNext) -> AsyncIterator[ModelEvent]:
-        """Call the model; write it as an async generator that yields the events of `call_next(request)`."""
+        """Call the model; write it as an async generator that yields the events of `call_next(request)`.
+
+        The last event is `Completed` or `Failed`. What the generator does after it has yielded an answer is awaited; after a failure, or
+        where the run is cancelled, only what stands in `finally` is done.
+        """
         return call_next(request)
 
     async def wrap_tool(self, ctx: RunContext, call: ToolCallBlock, call_next: ToolNext) -> ToolResult:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncIterator, Sequence
 
-from ...messages.content import TextBlock
 from ...messages.errors import ProviderError, ProviderProtocolError
 from ...messages.failure import Failure
 from ...messages.items import AttemptDiscarded, ToolCallCompleted, ToolCallStarted
@@ -21,6 +20,7 @@ from ...messages.model import (
 from ...messages.result import ModelCallRecord
 from ...messages.transcript import AssistantMessage, ToolOutcome
 from ...providers.fallback import Candidate, fall_back
+from ...providers.fold import Fold
 from ...providers.pricing import prepare
 from ...providers.protocol import Model
 from ...providers.retry import Ask
@@ -43,11 +43,12 @@ class Turn:
         self._models = models
         self._opened: list[AsyncIterator[ModelEvent]] = []
         self._tries = 0
+        self._asked = models[0].profile
         self._begin()
 
     def _begin(self) -> None:
         self._tries += 1
-        self._texts: list[str] = []
+        self._said = Fold(self._asked.provider, self._asked.model or None)
         self._partial: AssistantMessage | None = None
         self._open: dict[str, str] = {}
         self._named: set[str] = set()
@@ -114,7 +115,14 @@ class Turn:
         prepare(model.profile)
         calls = ModelCalls(self._state, model)
         repair = self._state.repair_of(model)
-        return self._state.hooks.model(lambda request: repair.events(calls.events, request), self._opened)
+        layers = self._state.hooks.model(lambda request: repair.events(calls.events, request), self._opened)
+
+        def ask(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            self._asked = model.profile
+            self._said = Fold(self._asked.provider, self._asked.model or None)
+            return layers(request)
+
+        return ask
 
     async def _read(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
         # This loop runs once for every token: no task switch, no item object, no hook unless there is one.
@@ -131,10 +139,11 @@ class Turn:
             elif type(event) is TextDelta:
                 told.add(kind)
                 emit_delta("model_delta", text=event.text)
-                self._texts.append(event.text)
+                self._said.text(event.text)
             elif type(event) is ReasoningDelta:
                 told.add(kind)
                 emit_delta("model_delta", reasoning=event.text)
+                self._said.reasoning(event.text, event.index)
             elif type(event) is ToolCallDelta:
                 self._fragment(event)
             elif type(event) is Completed:
@@ -142,6 +151,10 @@ class Turn:
                 if response.cached:
                     self._enter_cached(response)
                 await self._tell_late(response)
+                self._partial = response.message
+                # What layers do after the last event is part of the call.
+                async for _ in stream:
+                    pass
                 return response
             elif type(event) is Failed:
                 self._partial = event.partial
@@ -188,9 +201,10 @@ class Turn:
         seen = await self._state.hooks.delta(event)
         if type(seen) is TextDelta:
             self._state.host.emit_delta("model_delta", text=seen.text)
-            self._texts.append(seen.text)
+            self._said.text(seen.text)
         elif type(seen) is ReasoningDelta:
             self._state.host.emit_delta("model_delta", reasoning=seen.text)
+            self._said.reasoning(seen.text, seen.index)
         elif type(seen) is ToolCallDelta:
             # Which call it is of is not for hooks to say.
             if isinstance(event, ToolCallDelta) and event.call_id != seen.call_id:
@@ -227,16 +241,7 @@ class Turn:
 
     def _abandon(self, outcome: ToolOutcome, why: str) -> None:
         self._close(list(self._open), outcome, why)
-        message = self._partial
-        if message is None:
-            text = "".join(self._texts)
-            profile = self._models[0].profile
-            message = AssistantMessage(
-                content=(TextBlock(text=text),) if text else (),
-                model=profile.model or None,
-                provider=profile.provider,
-                finish_reason="unknown",
-            )
+        message = self._partial or self._said.message("unknown", ended=False)
         # Calls of a broken answer were never run; without them the history stays valid for any provider.
         kept = tuple(block for block in message.content if block.kind != "tool_call")
         if kept:

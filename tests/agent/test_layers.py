@@ -7,14 +7,23 @@ from typing import Any
 import pytest
 
 from runtree.actors.agent import Agent, Middleware, Retry, RunContext, tool
-from runtree.messages.content import ToolCallBlock
+from runtree.messages.content import TextBlock, ThinkingBlock, ToolCallBlock
 from runtree.messages.failure import Failure
 from runtree.messages.limits import Limits
-from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest, ModelResponse, ToolCallDelta
+from runtree.messages.model import (
+    Completed,
+    Failed,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    SignatureDelta,
+    ToolCallDelta,
+)
 from runtree.messages.transcript import AssistantMessage
 from runtree.providers.retry import RetryPolicy
-from runtree.providers.scripted import ScriptedModel, tool_call
+from runtree.providers.scripted import Hang, ScriptedModel, reasoning, tool_call
 from tests.agent.test_loop import assert_valid
+from tests.kit.eventually import eventually
 from tests.kit.host import MemoryTree
 from tests.kit.leftovers import nothing_left
 
@@ -143,3 +152,44 @@ async def test_hooks_cant_mix_up_calls() -> None:
     started = [item.call_id for item in tree.of("tool_call_started")]
     assert (started[:3], len(set(started))) == (["a", "c", "b"], 4)
     assert [item.outcome for item in tree.of("tool_call_completed")] == ["ok"] * 4
+
+
+async def test_l04_what_a_layer_does_after_the_answer_is_part_of_the_call() -> None:
+    class Late(Middleware):
+        async def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: Any) -> AsyncIterator[ModelEvent]:
+            async for event in call_next(request):
+                yield event
+            raise ValueError("could not be stored")
+
+    result = await MemoryTree(Agent("lead", ScriptedModel([["fine"]]), middleware=[Late()])).execute()
+    assert result.error is not None
+    assert (result.status, "Late.wrap_model" in result.error.message) == ("failed", True)
+    last = result.messages[-1]
+    assert isinstance(last, AssistantMessage)
+    assert last.text == "fine", "L07: the answer is kept"
+
+
+class Waiting(Middleware):
+    """Never lets an answer pass."""
+
+    async def after_model(self, ctx: RunContext, response: ModelResponse) -> ModelResponse:
+        await asyncio.Event().wait()
+        return response
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_s4_a_cancelled_run_keeps_what_was_thought_and_said(whole: bool) -> None:
+    """Of a whole answer with its signature, of one that was cut off what readers saw."""
+    said: list[Any] = [reasoning("hm"), SignatureDelta(signature="proof"), "half"]
+    model = ScriptedModel([said if whole else [*said[:1], *said[2:], Hang()]])
+    tree = MemoryTree(Agent("lead", model, middleware=[Waiting()]))
+    run = tree.run()
+    ending = asyncio.create_task(run.execute())
+    await eventually(lambda: [item for item in tree.of("model_delta") if item.text])
+    run.cancel("user")
+    result = await ending
+    tree.check()
+    last = result.messages[-1]
+    assert isinstance(last, AssistantMessage)
+    signature = "proof" if whole else None
+    assert last.content == (ThinkingBlock(text="hm", signature=signature, provider="scripted"), TextBlock(text="half"))

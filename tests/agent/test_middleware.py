@@ -89,7 +89,7 @@ async def test_the_first_is_outermost() -> None:
     model = ScriptedModel([[tool_call("echo", {"word": "x"})], []])
     await MemoryTree(Agent("lead", model, tools=[echo], middleware=hooks)).execute()
     turn = ["a.before_model", "b.before_model", "a.wrap_model", "b.wrap_model"]
-    end = ["b.after_model", "a.after_model"]
+    end = ["b.wrapped_model", "a.wrapped_model", "b.after_model", "a.after_model"]
     assert log == [
         *("a.before_run", "b.before_run", *turn, "b.on_model_delta", "a.on_model_delta", *end),
         *("a.wrap_tool", "b.wrap_tool", "b.wrapped_tool", "a.wrapped_tool"),
