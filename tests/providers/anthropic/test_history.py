@@ -184,7 +184,10 @@ def test_k04_thinking_without_a_signature_is_never_sent() -> None:
 
 
 def test_a_profile_may_take_unsigned_thinking_back() -> None:
-    unsigned = (ThinkingBlock(text="Hm", provider=DEEPSEEK.provider), ThinkingBlock(text="", provider=DEEPSEEK.provider))
+    unsigned = (
+        ThinkingBlock(text="Hm", provider=DEEPSEEK.provider),
+        ThinkingBlock(text="", provider=DEEPSEEK.provider),
+    )
     assert sent(UserMessage.of("x"), said(*unsigned, CALL), RESULT, profile=DEEPSEEK)[1][1][0] == {
         "type": "thinking",
         "thinking": "Hm",
