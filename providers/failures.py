@@ -10,6 +10,7 @@ import httpx
 import pydantic_core
 
 from ..messages.failure import Failure, FailureCode
+from .failure_words import BY_STATUS, SENTENCES, WORDS
 from .secrets import redact
 from .shapes import as_object, as_objects, is_array
 
@@ -19,106 +20,6 @@ MAX_RETRY_AFTER = 24 * 3600.0
 _RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 _RETRYABLE_CODES: frozenset[FailureCode] = frozenset({"rate_limit", "overloaded", "timeout", "transport", "provider"})
 _LONGEST_MESSAGE = 300
-
-# What providers put into `code`, `type` or `status`, in lower case.
-_WORDS: Mapping[str, FailureCode] = {
-    "authentication_error": "authentication",
-    "billing_error": "quota",
-    "bio_policy": "content_filter",
-    "capacity_exceeded": "overloaded",
-    "content_filter": "content_filter",
-    "content_policy_violation": "content_filter",
-    "context_length_exceeded": "context_overflow",
-    "deploymentnotfound": "model_not_found",
-    "enforced_spend_limit_reached": "quota",
-    "exceed_context_size_error": "context_overflow",
-    "insufficient_quota": "quota",
-    "insufficient_system_resource": "overloaded",
-    "invalid_api_key": "authentication",
-    "invalid_encrypted_content": "thinking_rejected",
-    "invalid_model": "model_not_found",
-    "model_not_found": "model_not_found",
-    "not_found_error": "model_not_found",
-    "overloaded": "overloaded",
-    "overloaded_error": "overloaded",
-    "permission_error": "authentication",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_exceeded": "rate_limit",
-    "ratelimitreached": "rate_limit",
-    "request_too_large": "context_overflow",
-    "server_error": "provider",
-    "server_is_overloaded": "overloaded",
-    "service_unavailable": "overloaded",
-    "slow_down": "rate_limit",
-    "api_error": "provider",
-    "timeout_error": "timeout",
-    "too_many_requests": "rate_limit",
-    "vector_store_timeout": "timeout",
-    "tokens": "rate_limit",
-    "requests": "rate_limit",
-}
-
-# Sentences of providers without a telling code. Throttling is looked for first: "too many tokens, please wait" is no overflow.
-_SENTENCES: tuple[tuple[FailureCode, str], ...] = (
-    ("rate_limit", r"too many (tokens|requests), please wait|rate limit (reached|exceeded)|exceeded rate limit"),
-    (
-        "context_overflow",
-        (
-            r"prompt is too long|exceeds the context window|context_length_exceeded|maximum context length is \d"
-            r"|input token count .*exceeds the maximum|maximum prompt length is \d|reduce the length of the messages"
-            r"|exceeds the available context size|greater than the context length|exceed(ed|s) (the )?max(imum)? context length"
-            r"|exceeds the limit of \d|too many tokens|input tokens exceeded|total length of all messages is too long"
-            r"|exceeded model token limit"
-        ),
-    ),
-    (
-        "thinking_rejected",
-        (
-            r"without its required (following item|'reasoning' item)|^item with id '(rs|fc|msg)_.* not found"
-            r"|encrypted content .*could not be (verified|decrypted)|^reasoning input items can only be provided to"
-        ),
-    ),
-    (
-        "thinking_rejected",
-        (
-            r"invalid `?(signature|data)`? in `?(redacted_)?thinking|expected `?thinking`? or `?redacted_thinking"
-            r"|thinking`? blocks? .*cannot be modified|cannot be `?(redacted_)?thinking|thinking\.signature: field required"
-        ),
-    ),
-    (
-        "thinking_rejected",
-        (
-            r"reasoning_content`? .*(must be passed back|is missing)|(requires|is missing) `?reasoning_content"
-            r"|thought[_ ]signature|property '[^']*\breasoning(_content|_details)?' is unsupported"
-        ),
-    ),
-    ("quota", r"reached your specified api usage limits|credit balance is too low to access"),
-    ("authentication", r"^(invalid|incorrect) api key|^api key not valid|^(missing|no) authentication"),
-    (
-        "model_not_found",
-        (
-            r"^invalid model: |^model not found|^(specified|requested) model not found|is not a valid model id\W*$"
-            r"|^the (requested )?model .* (does not exist|has been deprecated)|^the supported api model names are"
-        ),
-    ),
-)
-
-_BY_STATUS: Mapping[int, FailureCode] = {
-    401: "authentication",
-    402: "quota",
-    403: "authentication",
-    404: "model_not_found",
-    408: "timeout",
-    409: "provider",
-    413: "context_overflow",
-    425: "provider",
-    429: "rate_limit",
-    498: "overloaded",
-    502: "overloaded",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
 
 _SECRET_SHAPES = re.compile(r"(?i)\b(?:sk|pk|rk|key|gsk|xai)-[A-Za-z0-9_-]{8,}|(?<=bearer )[^\s\"']{8,}")
 _UNITS = {"h": 3600.0, "m": 60.0, "ms": 0.001, "s": 1.0}
@@ -235,8 +136,8 @@ def _said(value: Any, depth: int = 0) -> _Said:
         return next((_said(item, depth + 1) for item in value), _Said())
     body = as_object(value)
     outer = _own(body)
-    for key in ("error", "detail", "errors"):
-        if body.get(key):
+    for key in ("error", "detail", "errors", "message"):
+        if body.get(key) and not (key == "message" and isinstance(body[key], str)):
             inner = _said(body[key], depth + 1)
             return _Said(
                 inner.message or outer.message,
@@ -249,16 +150,21 @@ def _said(value: Any, depth: int = 0) -> _Said:
         # Routers keep the words of the provider they asked beside their own, which say nothing.
         inner = _said(_parse(raw.encode("utf-8", "replace")) if isinstance(raw, str) else raw, depth + 1)
         words = outer.words + inner.words
-        return outer._replace(message=inner.message or outer.message, words=words)
+        wait = inner.retry_after if outer.retry_after is None else outer.retry_after
+        return outer._replace(message=inner.message or outer.message, words=words, retry_after=wait)
     return outer
 
 
 def _own(value: dict[str, Any]) -> _Said:
     message = next((value[key] for key in ("message", "msg") if isinstance(value.get(key), str)), "")
+    if message and is_array(value.get("loc")):
+        message = f"{'.'.join(map(str, value['loc']))}: {message}"
     details = as_objects(value.get("details"))
     kinds = [as_object(value.get("details")).get("error_code")]
     kinds += [value.get(key) for key in ("code", "type", "status")]
     kinds += [detail.get("reason") for detail in details]
+    if as_object(value.get("metadata")).get("reasons"):
+        kinds.append("content_policy_violation")  # routers say so where they have moderated
     numbers = [_status(value.get(key)) for key in ("status_code", "raw_status_code", "status", "code")]
     return _Said(
         message,
@@ -297,20 +203,23 @@ def _status(value: Any) -> int | None:
 
 def _code(said: _Said, status: int | None) -> FailureCode:
     # The words come first, the specific before the general: "insufficient_quota" is a 429 that no waiting helps.
-    known: list[FailureCode] = [_WORDS[word.lower()] for word in said.words if word.lower() in _WORDS]
+    if status == 413:
+        return "context_overflow"  # also where it is worded as a rate limit: no waiting makes the request smaller
+    known: list[FailureCode] = [WORDS[word.lower()] for word in said.words if word.lower() in WORDS]
     for code in known:
         if code != "provider":
             return code
-    for code, pattern in _SENTENCES:
+    for code, pattern in SENTENCES:
         if re.search(pattern, said.message, re.IGNORECASE):
             return code
-    if status is not None and status in _BY_STATUS:
-        return _BY_STATUS[status]
+    if status is not None and status in BY_STATUS:
+        return BY_STATUS[status]
     if status is not None:
         return "provider" if status >= 500 else "invalid_request"
     if known:
         return known[0]
-    return "invalid_request" if any(word.lower().startswith("invalid") for word in said.words) else "provider"
+    asked_wrong = any(word.lower().startswith(("invalid", "image_", "unsupported_")) for word in said.words)
+    return "invalid_request" if asked_wrong else "provider"
 
 
 def _is_retryable(code: FailureCode, status: int | None, asked: str | None) -> bool:
