@@ -129,7 +129,7 @@ def _parse(body: bytes) -> Any:
 def _said(value: Any, depth: int = 0) -> _Said:
     """Read an error of any shape: text, object, object in an object, list of one."""
     if isinstance(value, str):
-        return _Said(value)
+        return _Said(value, retry_after=_wait_said({}, value, []))
     if depth >= 4:
         return _Said()
     if is_array(value):

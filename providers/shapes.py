@@ -1,9 +1,6 @@
 """Reading JSON whose shape is not known: a value as an object, an array, a word or a count, or nothing."""
 
-import json
 from typing import Any, TypeGuard
-
-from pydantic_core import from_json
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -36,15 +33,3 @@ def as_count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value < float("inf") else None
-
-
-def repaired(data: bytes) -> Any:
-    """Return the JSON value of text with half characters in it, `None` if it is none.
-
-    They are bytes that are no UTF-8, or one half of an escaped pair; they are replaced, the rest is kept.
-    """
-    try:
-        lenient = json.loads(data.decode("utf-8", "replace"))
-        return from_json(json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None

@@ -12,7 +12,8 @@ from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
 from ...messages.transcript import AssistantMessage, FinishReason
 from ..failures import broken, clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
-from ..shapes import as_array, as_object, as_objects, is_array, is_object, repaired
+from ..halves import Halves
+from ..shapes import as_array, as_object, as_objects, is_array, is_object
 from .blocks import Block, CallPart, ClosedPart, OpaquePart, TextPart, ThinkingPart, redacted
 from .profile import AnthropicProfile
 from .usage import read_usage
@@ -53,6 +54,7 @@ class MessageStream:
         self._fold = Fold(profile.provider, model)
         self._needs_stop = profile.terminal_event
         self._secret = secret
+        self._halves = Halves()
         self._started = False
         self._response_id: str | None = None
         self._blocks: dict[int, Block] = {}
@@ -86,7 +88,7 @@ class MessageStream:
         if self.closed or self.done:
             return []
         if chunk is None:
-            chunk = repaired(data)
+            chunk = self._halves.read(data)
         return self._take(chunk, event) if is_object(chunk) else self._unreadable(data, chunk, event, last)
 
     def feed_body(self, body: bytes) -> list[ModelEvent]:
@@ -94,7 +96,7 @@ class MessageStream:
         try:
             chunk = from_json(body)
         except ValueError:
-            chunk = repaired(body)
+            chunk = self._halves.read(body)
         if not is_object(chunk):
             return self._unreadable(body, chunk, None, last=False)
         if chunk.get("type") == "error" or chunk.get("error"):

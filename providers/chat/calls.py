@@ -96,9 +96,9 @@ class CallAssembler:
     def _take(self, fragment: dict[str, Any], touched: list[_Call]) -> Iterator[ToolCallDelta]:
         function = as_object(fragment.get("function"))
         call_id, name = _word(fragment.get("id")), _word(function.get("name"))
+        call_id = "" if call_id == "null" else call_id  # what one server sends where it has none
         arguments = _arguments(function.get("arguments"))
-        index = fragment.get("index")
-        call = self._find(index if type(index) is int else None, call_id, name, arguments, touched)
+        call = self._find(_index(fragment.get("index")), call_id, name, arguments, touched)
         touched.append(call)
         call.name = call.name or name
         call.id = call.id or self._unused(call_id)
@@ -161,6 +161,12 @@ def _word(value: Any) -> str:
     if isinstance(value, str):
         return value
     return str(value) if type(value) is int else ""
+
+
+def _index(value: Any) -> int | None:
+    if type(value) is int:
+        return value
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else None
 
 
 def _arguments(value: Any) -> str:

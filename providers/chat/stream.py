@@ -20,7 +20,8 @@ from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
 from ..failures import broken, clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
-from ..shapes import as_object, as_objects, repaired
+from ..halves import Halves
+from ..shapes import as_object, as_objects
 from .calls import CallAssembler
 from .details import ReasoningDetails
 from .parts import PieceKind, pieces_of, readable
@@ -75,7 +76,10 @@ class ChatStream:
         self._detail_blocks: list[int] = []
         self._kept: dict[str, Any] = {}
         self._secret = secret
+        self._halves = Halves()
         self._started = False
+        self._headed = False
+        self._served: str | None = None
         self._whole = False
         self._thinking = False
         self._signed = False
@@ -99,10 +103,10 @@ class ChatStream:
         try:
             chunk = from_json(data, cache_strings="keys")
         except ValueError:
-            chunk = repaired(data)
+            chunk = self._halves.read(data)
         if chunk.__class__ is not dict:
             return self._unreadable(data, chunk, event, last)
-        if self._started and event is None:
+        if self._headed and event is None:
             said = plain_delta(chunk)
             delta = None if said is None else self._take_plain(said[0], said[1])
             if delta is not None:
@@ -142,7 +146,7 @@ class ChatStream:
 
     def _take(self, chunk: dict[str, Any], event: str | None) -> list[ModelEvent]:
         events: list[ModelEvent] = []
-        if not self._started:
+        if not self._headed:
             self._start(chunk, events)
         usage = chunk.get("usage")
         if usage:
@@ -181,12 +185,17 @@ class ChatStream:
     def _start(self, chunk: dict[str, Any], events: list[ModelEvent]) -> None:
         if chunk.get("error") or chunk.get("object") == "error":
             return
-        self._started = True
-        model = chunk.get("model")
-        self._fold.model = (model if isinstance(model, str) else None) or self._fold.model
-        response_id = chunk.get("id")
-        self._response_id = response_id if isinstance(response_id, str) and response_id else None
-        events.append(Started(model=self._fold.model))
+        # Some servers send something ahead that has no id and no model yet: what is missing may come until the first choice.
+        model, response_id = chunk.get("model"), chunk.get("id")
+        if isinstance(model, str) and not self._served:
+            self._served = model
+            self._fold.model = model or self._fold.model
+        if isinstance(response_id, str) and not self._response_id:
+            self._response_id = response_id or None
+        self._headed = bool(chunk.get("choices"))
+        if not self._started:
+            self._started = True
+            events.append(Started(model=self._fold.model))
 
     def _take_choice(self, choice: dict[str, Any], events: list[ModelEvent]) -> None:
         delta = choice.get("delta")

@@ -1,12 +1,14 @@
 """The usage object of the chat completions protocol, with the variants that servers are known to send, in the normal form."""
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
-from ...messages.usage import Cost, Usage
+from ...messages.usage import Usage
+from ..charge import read_cost
 from ..fold import UNKNOWN_USAGE
-from ..shapes import as_count, as_object, is_object
+from ..shapes import as_count, as_object
+
+__all__ = ["read_cost", "read_usage"]
 
 
 def read_usage(raw: Mapping[str, Any], counts: Literal["by_total", "beside", "total"] = "by_total") -> Usage:
@@ -44,20 +46,6 @@ def read_usage(raw: Mapping[str, Any], counts: Literal["by_total", "beside", "to
         reasoning_tokens=reasoning,
         precision="unknown" if entered is None or left is None else "exact",
     )
-
-
-def read_cost(raw: Mapping[str, Any]) -> Cost | None:
-    """Return the charge in USD where the server reports one."""
-    cost = raw.get("cost")
-    if is_object(cost):
-        cost = cost.get("total_cost")
-    if isinstance(cost, bool) or not isinstance(cost, int | float | str):
-        return None
-    try:
-        amount = Decimal(str(cost))
-    except InvalidOperation:
-        return None
-    return Cost(amount=amount) if amount.is_finite() and amount >= 0 else None
 
 
 def _first(*values: Any) -> int | None:

@@ -10,13 +10,15 @@ from ...messages.failure import Failure
 from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
 from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
+from ..charge import read_cost
 from ..failures import broken, clean, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
-from ..shapes import as_object, repaired
+from ..halves import Halves
+from ..shapes import as_object
 from .answer import Answer
 from .items import CallItem, CustomCallItem, Item, MessageItem, ReasoningItem
 from .profile import ResponsesProfile
-from .usage import read_cost, read_usage
+from .usage import read_usage
 
 _INCOMPLETE: Mapping[str, FinishReason] = {
     "content_filter": "content_filter",
@@ -46,6 +48,7 @@ class ResponsesStream:
         self._provider = profile.provider
         self._model = model
         self._secret = secret
+        self._halves = Halves()
         self._started = False
         self._fed: dict[str, Item] = {}
         self._usage = UNKNOWN_USAGE
@@ -77,7 +80,7 @@ class ResponsesStream:
 
     def feed_body(self, body: bytes) -> list[ModelEvent]:
         """Take a JSON body, which is a whole answer or a whole error."""
-        said = as_object(_parse(body))
+        said = as_object(self._parse(body))
         kind = said.get("type")
         if isinstance(kind, str) and (kind in self._takers or kind == "error"):
             return self._take(said, kind, None)
@@ -214,13 +217,20 @@ class ResponsesStream:
         if stripped == b"[DONE]":
             self.done = True
             return []
-        said = _parse(data)
+        said = self._parse(data)
         if isinstance(said, dict):
             named = cast(dict[str, Any], said)
             return self._take(named, named.get("type"), event)
         if event == "error" and stripped:
             return [self.fail(from_frame(data.decode("utf-8", "replace"), secret=self._secret))]
         return [] if last or not stripped else [self.fail(self._unreadable(data, "an event of the stream"))]
+
+    def _parse(self, data: bytes) -> Any:
+        """Return the JSON value, `None` if it is none."""
+        try:
+            return pydantic_core.from_json(data)
+        except ValueError:
+            return self._halves.read(data)
 
     def _unreadable(self, data: bytes, what: str) -> Failure:
         start = clean(data[:80].decode("utf-8", "replace"), self._secret)
@@ -246,11 +256,3 @@ class ResponsesStream:
         "response.cancelled": partial(_take_terminal, named="cancelled"),
         "response.done": partial(_take_terminal, named="completed"),
     }
-
-
-def _parse(data: bytes) -> Any:
-    """Return the JSON value, `None` if it is none."""
-    try:
-        return pydantic_core.from_json(data)
-    except ValueError:
-        return repaired(data)

@@ -1,15 +1,11 @@
-"""The usage object of the responses protocol in the normal form, and the charge where a server reports one."""
+"""The usage object of the responses protocol in the normal form."""
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from ...messages.usage import Cost, Usage
+from ...messages.usage import Usage
 from ..fold import UNKNOWN_USAGE
 from ..shapes import as_count, as_object
-
-_TICKS = Decimal(10) ** -10
-"""USD in one of the units that one server charges in."""
 
 
 def read_usage(raw: Mapping[str, Any]) -> Usage:
@@ -27,22 +23,3 @@ def read_usage(raw: Mapping[str, Any]) -> Usage:
         reasoning_tokens=as_count(written.get("reasoning_tokens")),
         precision="unknown" if entered is None or left is None else "exact",
     )
-
-
-def read_cost(raw: Mapping[str, Any]) -> Cost | None:
-    """Return the charge in USD where the server reports one."""
-    for field, unit in (("cost", Decimal(1)), ("cost_in_usd_ticks", _TICKS)):
-        amount = _amount(raw.get(field))
-        if amount is not None:
-            return Cost(amount=amount * unit)
-    return None
-
-
-def _amount(value: Any) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        amount = Decimal(str(value))
-    except (InvalidOperation, ValueError):
-        return None
-    return amount if amount.is_finite() and amount >= 0 else None

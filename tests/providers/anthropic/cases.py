@@ -294,7 +294,7 @@ CASES = [
         + text(0, "x")
         + b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "\\ud83d"}}\n\n'
         + end(),
-        text="x?",
+        text="x",
     ),
     Case(
         "U01-null-usage",
