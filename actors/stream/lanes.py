@@ -118,7 +118,8 @@ class Lanes:
             stamp: The run and the attempt that is over.
             lane: Its parent's lane, or one further down through which items of its sub-tree come.
             ending: What to write.
-            known_only: Write no end for a run of which this lane has seen no item: another one will.
+            known_only: The lane is one further down: finish only the run that owns it and what is below that, as far as the lane has seen
+                items of them. For the others another lane may still have some.
         """
         if lane not in self._lanes:
             return
@@ -126,8 +127,13 @@ class Lanes:
         # What is below a lost run is cancelled for it; its accounts are kept elsewhere.
         reason = ending.reason if ending.cancelled else f"run {stamp.run_id} was lost"
         below = Ending(cancelled=True, reason=reason, forced=True)
-        for track in way.tracks.below(stamp.run_id):
+        for track in way.tracks.below(lane if known_only else stamp.run_id):
             _finish(way.buffer, track, below)
+        if known_only and lane != stamp.run_id:
+            owner = way.tracks.get(lane)
+            if owner is not None:
+                _finish(way.buffer, owner, below)
+            return
         known = way.tracks.get(stamp.run_id)
         if known is not None and known.stamp.attempt > stamp.attempt:
             return

@@ -297,3 +297,37 @@ async def test_d4_close_over_two_queues_when_the_far_one_saw_nothing_of_the_run(
     assert kinds(reader.drain()) == ["inner:run_started", "leaf:run_started", "leaf:run_cancelled", "inner:run_failed"]
     check_dense(reader.items, lossless=True)
     await far.aclose()
+
+
+async def test_d4_lanes_of_a_lost_tree_are_closed_one_after_the_other_and_lose_nothing() -> None:
+    """Closing one lane must not refuse what another lane, in another queue, still has to send through the same way."""
+    queues: dict[str, Queue] = {}
+    home, far = Queue("home", queues), Queue("far", queues)
+    home.open(LANE, ROOT, Bounds())
+    reader = Reader(home.lanes.buffer(LANE))
+    first, second = stamp("first", ROOT_STAMP), stamp("second", ROOT_STAMP)
+    leaf = stamp("leaf", second)
+    far.open(ROOT, ROOT, Bounds(), (home, LANE))
+    far.open("first", ROOT, Bounds(), (far, ROOT))
+    home.open("second", ROOT, Bounds(), (far, ROOT))
+    at_home, away = Script(home), Script(far)
+    away.numbers = at_home.numbers
+    away.say(ROOT_STAMP, ROOT, RunStarted, agent="a")
+    away.say(first, ROOT, RunStarted, agent="b")
+    away.say(second, ROOT, RunStarted, agent="b")
+    at_home.say(leaf, "second", RunStarted, agent="c")
+    for queue, lane in ((far, "first"), (home, "second"), (far, ROOT)):
+        queue.close(ROOT_STAMP, lane, LOST, known_only=True)
+        await queue.settled(lane)
+    home.close(ROOT_STAMP, LANE, LOST)
+    assert kinds(await reader.until_end_of(ROOT))[3:] == [
+        "first:run_cancelled",
+        "leaf:run_started",
+        "leaf:run_cancelled",
+        "second:run_cancelled",
+        "root:run_failed",
+    ]
+    check_dense(reader.items, lossless=True)
+    check_ends(reader.items)
+    await home.aclose()
+    await far.aclose()
