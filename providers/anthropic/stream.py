@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ...messages.content import ToolCallBlock
+from ...messages.content import ContentBlock, ProviderDataBlock, ToolCallBlock
 from ...messages.failure import Failure
 from ...messages.ids import new_call_id
 from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
@@ -255,7 +255,7 @@ class MessageStream:
     def _end(self) -> list[ModelEvent]:
         if not self._started:
             return [self.fail(broken("the stream ended before it had begun"))]
-        reason = self._reason()
+        reason = self._reason(calls=self._fold.has_calls)
         open_blocks = [block for block in self._blocks.values() if not block.stopped]
         half = [block for block in open_blocks if isinstance(block, CallPart) and block.is_half]
         if half and reason not in _CUT_SHORT:
@@ -263,13 +263,18 @@ class MessageStream:
         events = [event for block in open_blocks if block not in half for event in block.stop()]
         self._close()
         response = self._fold.response(reason, finish_reason_raw=self._stop_reason, response_id=self._response_id)
+        valid = _valid(response.message.content)
+        if len(valid) < len(response.message.content):
+            reason = self._reason(calls=any(isinstance(block, ToolCallBlock) for block in valid))
+            message = response.message.model_copy(update={"content": valid, "finish_reason": reason})
+            response = response.model_copy(update={"message": message, "finish_reason": reason})
         if reason == "refusal":
             response = response.model_copy(update={"message": _refused(response.message)})
         return [*events, Completed(response=response)]
 
-    def _reason(self) -> FinishReason:
+    def _reason(self, *, calls: bool) -> FinishReason:
         reason = _FINISHES.get(self._stop_reason or "", "unknown")
-        if self._fold.has_calls and reason in ("stop", "unknown", "pause"):
+        if calls and reason in ("stop", "unknown", "pause"):
             return "tool_calls"
         return reason
 
@@ -287,6 +292,16 @@ class MessageStream:
             return [self.fail(from_frame(listed, secret=self._secret))]
         start = clean(data[:80].decode("utf-8", "replace"), self._secret)
         return [self.fail(broken(f"what the server sent is no JSON object: {start}"))]
+
+
+def _valid(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...]:
+    """Return the blocks without the calls that are void: another model took over after them."""
+    switch = max((at for at, block in enumerate(content) if _is_switch(block)), default=-1)
+    return tuple(block for at, block in enumerate(content) if at > switch or not isinstance(block, ToolCallBlock))
+
+
+def _is_switch(block: ContentBlock) -> bool:
+    return isinstance(block, ProviderDataBlock) and as_object(block.data).get("type") == "fallback"
 
 
 def _refused(message: AssistantMessage) -> AssistantMessage:
