@@ -16,6 +16,7 @@ from ...messages.content import (
 from ...messages.model import ModelRequest
 from ...messages.transcript import AssistantMessage, ToolMessage, ToolResult, UserMessage
 from ..call_ids import CallIds
+from ..pairing import paired
 from ..shapes import is_object
 from .profile import AnthropicProfile
 
@@ -49,7 +50,7 @@ def turns_of(request: ModelRequest, profile: AnthropicProfile) -> list[Turn]:
     turns: list[Turn] = []
     ids = CallIds(profile.call_ids, profile.provider)
     sent: set[str] = set()
-    for number, message in enumerate(request.messages):
+    for number, message in paired(request.messages):
         match message:
             case UserMessage():
                 _turn(turns, "user").add(_shown(message.content, profile))

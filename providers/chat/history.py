@@ -17,6 +17,7 @@ from ...messages.content import (
 from ...messages.model import ModelRequest
 from ...messages.transcript import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from ..call_ids import CallIds
+from ..pairing import paired
 from .profile import ChatProfile
 from .replay import Thought, parts_of, reasoning_of
 
@@ -43,7 +44,7 @@ class History:
         if request.instructions:
             yield {"role": self._profile.system_role, "content": request.instructions}
         replaying = _replaying(request.messages, self._profile)
-        for index, message in enumerate(request.messages):
+        for index, message in paired(request.messages):
             match message:
                 case UserMessage():
                     yield {"role": "user", "content": self._content(message.content)}

@@ -22,6 +22,7 @@ from ...messages.content import (
 from ...messages.model import ModelRequest
 from ...messages.transcript import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from ..call_ids import CallIds
+from ..pairing import paired
 from ..shapes import as_array, as_object
 from .profile import ResponsesProfile
 
@@ -55,7 +56,7 @@ def input_items(
     """
     history = _History(profile, stored)
     items: list[dict[str, Any]] = []
-    for number, message in enumerate(request.messages):
+    for number, message in paired(request.messages):
         thinks = reasons is not False and number >= request.thinking_from
         items += history.translate(message, thinks=thinks)
     return items

@@ -19,7 +19,7 @@ from runtree.providers.responses.profile import AZURE, GENERIC, OPENAI
 from tests.kit.loopback import Answer, Loopback, Route, body, cut, hang, reset, send, trickle, wait
 
 from .answers import CREATED, answer, call, message, reasoning, response, stream
-from .reading import completed, failed
+from .reading import completed, failed, results
 
 KEY = "sk-test-0123456789abcdef"
 ITEMS = (reasoning("hm"), message("Grüße 🌲"))
@@ -81,7 +81,7 @@ async def test_k02_the_next_turn_holds_the_items_of_the_last(loopback: Loopback)
     route = await loopback.route(Answer([send(stream(*answer(*items)))]), Answer([send(HELLO)]))
     model = model_at(route)
     said = completed(await ask(model))
-    await ask(model, REQUEST.model_copy(update={"messages": (*REQUEST.messages, said, UserMessage.of("go on"))}))
+    await ask(model, REQUEST.model_copy(update={"messages": (*REQUEST.messages, said, results(said))}))
     sent = (await route.requests())[1]["json"]["input"]
     assert sent[1:-1] == items
 
