@@ -437,7 +437,8 @@ async def test_any_script_gives_a_valid_stream_and_transcript(
 ) -> None:
     """D1, D4, L07 for whatever a model says."""
     model = ScriptedModel([*(Turn(tuple(turn)) for turn in script[:-1]), Turn(tuple(script[-1]), complete)])
-    tree = MemoryTree(Agent("lead", model, tools=[add], max_parallel=parallel, max_tool_calls=cap))
+    once = [Retry(NO_RETRIES)]
+    tree = MemoryTree(Agent("lead", model, tools=[add], middleware=once, max_parallel=parallel, max_tool_calls=cap))
     result = await tree.execute()
     assert_valid(result)
     assert tree.items[-1].kind == f"run_{result.status}"
