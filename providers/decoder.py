@@ -5,7 +5,7 @@ from typing import Protocol
 from ..messages.errors import ProviderError
 from ..messages.failure import Failure
 from ..messages.model import Failed, ModelEvent
-from .sse import SseParser
+from .sse import BOM, SseParser
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Size at which a JSON body is given up."""
@@ -77,8 +77,8 @@ class AnswerDecoder:
         if self._machine.closed:
             return []
         if self._sse is None:
-            body = b"".join(self._body)
-            return (self._machine.feed_body(body) if body.strip() else []) + self._machine.finish()
+            body = _said(b"".join(self._body))
+            return (self._machine.feed_body(body) if body else []) + self._machine.finish()
         events: list[ModelEvent] = []
         for data, event in self._sse.close():
             events += self._machine.feed(data, event, last=True)
@@ -92,9 +92,9 @@ class AnswerDecoder:
         self._body.append(read)
         self._size += len(read)
         # A body is recognised by its first part that says anything, which stays the first one.
-        if not self._body[0].strip():
+        if not _said(self._body[0]):
             self._body = [b"".join(self._body)]
-        start = self._body[0].lstrip()
+        start = _said(self._body[0])
         if start[:1] in (b"{", b"["):
             if self._size > MAX_BODY_BYTES:
                 message = f"the answer is larger than {MAX_BODY_BYTES} bytes"
@@ -109,3 +109,9 @@ class AnswerDecoder:
         self._body = []
         self._sse = SseParser()
         return self.feed(whole)
+
+
+def _said(answer: bytes) -> bytes:
+    """Return the beginning of an answer from where it says something: white space and a byte order mark, also a part of one, do not."""
+    start = answer.lstrip()
+    return b"" if BOM.startswith(start) else start.removeprefix(BOM).lstrip()

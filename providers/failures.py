@@ -13,6 +13,7 @@ from ..messages.failure import Failure, FailureCode
 from .failure_words import BY_STATUS, SENTENCES, WORDS
 from .secrets import redact
 from .shapes import as_object, as_objects, is_array
+from .sse import BOM
 
 MAX_RETRY_AFTER = 24 * 3600.0
 """Seconds above which a wait the provider asks for is cut: nobody waits a day on purpose."""
@@ -110,6 +111,7 @@ def from_transport(error: Exception, host: str, *, secret: str | None = None) ->
 
 
 def _parse(body: bytes) -> Any:
+    body = body.removeprefix(BOM)
     try:
         return pydantic_core.from_json(body)
     except ValueError:

@@ -11,7 +11,8 @@ from ..messages.failure import Failure
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Size at which an event is given up."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""What some servers put before their text; it says nothing."""
 
 
 SseEvent = tuple[bytes, str | None]
@@ -119,7 +120,7 @@ class SseParser:
         data = self._data
         if self._first_line and lines:
             self._first_line = False
-            lines[0] = lines[0].removeprefix(_BOM)
+            lines[0] = lines[0].removeprefix(BOM)
         for line in lines:
             if not line:
                 if data:

@@ -176,3 +176,18 @@ def test_u02_reasoning_beside_the_completion(
 ) -> None:
     told = _response(stream(_X, _STOP, {"choices": [], "usage": {"prompt_tokens": 10, **usage}}), profile).usage
     assert (told.input_tokens, told.output_tokens, told.reasoning_tokens) == (10, output, reasoning)
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\n \xef\xbb\xbf\n", b"\r\n\r\n"])
+def test_p06_a_body_behind_a_byte_order_mark(mark: bytes) -> None:
+    said = {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}
+    for body in (mark + json.dumps(said).encode(), mark.strip() + stream(_X, _STOP)):
+        for at in range(min(12, len(body))):
+            last = decode([body[:at], body[at : at + 1], body[at + 1 :]], known.GENERIC)[-1]
+            assert isinstance(last, Completed), (body, at)
+            assert last.response.message.text == "x"
+
+
+@pytest.mark.parametrize("body", [b"", b"\xef", b"\xef\xbb\xbf", b" \n\xef\xbb\xbf"])
+def test_p05_nothing_but_a_mark(body: bytes) -> None:
+    assert _failed(body, known.GENERIC).error.code == "protocol"

@@ -164,3 +164,8 @@ def test_p04_a_response_that_failed_for_what_was_asked(code: str) -> None:
 def test_p04_a_response_that_failed_for_its_content() -> None:
     assert from_frame({"code": "image_content_policy_violation", "message": "no"}).code == "content_filter"
     assert from_frame({"code": "bio_policy", "message": "no"}).code == "content_filter"
+
+
+def test_p20_an_error_behind_a_byte_order_mark() -> None:
+    failure = from_answer(429, {}, b"\xef\xbb\xbf" + _body(_flat("pay", code="insufficient_quota")))
+    assert (failure.code, failure.message) == ("quota", "pay")

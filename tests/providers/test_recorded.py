@@ -47,14 +47,14 @@ def streams(shared_dir: Path) -> Path:
     return shared_dir / "streams"
 
 
-def _recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
+def recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
     paths = sorted(folder.glob("*.json"))
     assert paths, f"no recordings in {folder}"
     for path in paths:
         yield path.stem, json.loads(path.read_text()), path.with_suffix(".body").read_bytes()
 
 
-def _read(recording: dict[str, Any], body: bytes, profile: ChatProfile) -> list[ModelEvent]:
+def read(recording: dict[str, Any], body: bytes, profile: ChatProfile) -> list[ModelEvent]:
     return decode([body], profile, recording["model"] or "m-1")
 
 
@@ -63,9 +63,9 @@ def test_recorded_answers(streams: Path, kind: str) -> None:
     """Each by the profile of its server, and by that for servers nobody knows."""
     wrong = {
         (name, profile.provider): problems
-        for name, recording, body in _recordings(streams / kind / "openai_chat")
-        for profile in (_profile_of(recording), known.GENERIC)
-        if (problems := list(_problems(recording, _read(recording, body, profile))))
+        for name, recording, body in recordings(streams / kind / "openai_chat")
+        for profile in (profile_of(recording), known.GENERIC)
+        if (problems := list(problems_of(recording, read(recording, body, profile))))
     }
     assert not wrong
 
@@ -74,8 +74,8 @@ def test_recorded_answers(streams: Path, kind: str) -> None:
 def test_k02_k06_what_recorded_answers_want_back(streams: Path, kind: str) -> None:
     wrong = {
         (name, profile.provider): problems
-        for name, recording, body in _recordings(streams / kind / "openai_chat")
-        for profile in (_profile_of(recording), known.OPENROUTER, known.DEEPSEEK, known.GENERIC)
+        for name, recording, body in recordings(streams / kind / "openai_chat")
+        for profile in (profile_of(recording), known.OPENROUTER, known.DEEPSEEK, known.GENERIC)
         if (problems := list(_replay_problems(recording, body, profile)))
     }
     assert not wrong
@@ -85,13 +85,13 @@ def test_k02_k06_what_recorded_answers_want_back(streams: Path, kind: str) -> No
 def test_p01_recorded_answers_in_any_cut(streams: Path, kind: str) -> None:
     """All that a dialect is fed is the same for any cut; with reads of seven bytes so is all that it makes of it."""
     dice = random.Random(7)
-    for name, recording, body in _recordings(streams / kind / "openai_chat"):
+    for name, recording, body in recordings(streams / kind / "openai_chat"):
         whole = payloads([body])
         for size in (1, 2, 100):
             assert payloads(_in_pieces(body, size)) == whole, (name, size)
         for at in dice.sample(range(len(body)), min(20, len(body))):
             assert payloads([body[:at], body[at:]]) == whole, (name, at)
-        profile = _profile_of(recording)
+        profile = profile_of(recording)
         assert merge(decode(_in_pieces(body, 7), profile)) == merge(decode([body], profile)), name
 
 
@@ -101,7 +101,7 @@ def _in_pieces(body: bytes, size: int) -> list[bytes]:
 
 def test_p19_p20_recorded_errors(streams: Path) -> None:
     wrong: dict[str, object] = {}
-    for name, recording, body in _recordings(streams / "error" / "any"):
+    for name, recording, body in recordings(streams / "error" / "any"):
         truth = recording["truth"]
         failure = from_answer(recording["status"], recording.get("headers") or {}, body)
         expected = (_CATEGORIES.get(truth["category"], truth["category"]), truth["retryable"])
@@ -110,11 +110,11 @@ def test_p19_p20_recorded_errors(streams: Path) -> None:
     assert not wrong
 
 
-def _profile_of(recording: dict[str, Any]) -> ChatProfile:
+def profile_of(recording: dict[str, Any]) -> ChatProfile:
     return _PROFILES.get(recording["provider"], known.GENERIC)
 
 
-def _problems(recording: dict[str, Any], events: list[ModelEvent]) -> Iterator[object]:
+def problems_of(recording: dict[str, Any], events: list[ModelEvent]) -> Iterator[object]:
     truth, last, message = recording["truth"], events[-1], message_of(events)
     check_pieces(events, message)
     if (message.text if message else "") != (truth["text"] or "") + (truth.get("refusal") or ""):
@@ -147,7 +147,7 @@ def _problems(recording: dict[str, Any], events: list[ModelEvent]) -> Iterator[o
 
 def _replay_problems(recording: dict[str, Any], body: bytes, profile: ChatProfile) -> Iterator[object]:
     """What is wrong with the assistant's message of a request that follows the answer."""
-    truth, message = recording["truth"], message_of(_read(recording, body, profile))
+    truth, message = recording["truth"], message_of(read(recording, body, profile))
     if message is None:
         return
     (sent,) = echoed(profile, *turn(message), model=recording["model"] or "m-1") or [{}]

@@ -27,7 +27,7 @@ def streams(shared_dir: Path) -> Path:
     return shared_dir / "streams"
 
 
-def _recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
+def recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
     paths = sorted(folder.glob("*.json"))
     assert paths, f"no recordings in {folder}"
     for path in paths:
@@ -38,8 +38,8 @@ def _recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
 def test_recorded_answers(streams: Path, kind: str) -> None:
     wrong = {
         name: problems
-        for name, recording, body in _recordings(streams / kind / "anthropic")
-        if (problems := list(_problems(recording["truth"], decode([body]))))
+        for name, recording, body in recordings(streams / kind / "anthropic")
+        if (problems := list(problems_of(recording["truth"], decode([body]))))
     }
     assert not wrong
 
@@ -47,7 +47,7 @@ def test_recorded_answers(streams: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["stream", "nonstream"])
 def test_p01_recorded_answers_in_any_cut(streams: Path, kind: str) -> None:
     dice = random.Random(7)
-    for name, _, body in _recordings(streams / kind / "anthropic"):
+    for name, _, body in recordings(streams / kind / "anthropic"):
         events = decode([body])
         whole = (merged(events), events[-1])
         for size in [1, 7, 100] if len(body) < 20_000 else [1]:
@@ -60,7 +60,7 @@ def test_p01_recorded_answers_in_any_cut(streams: Path, kind: str) -> None:
 
 def test_p05_recorded_streams_that_end_anywhere(streams: Path) -> None:
     dice = random.Random(7)
-    for name, _, body in _recordings(streams / "stream" / "anthropic"):
+    for name, _, body in recordings(streams / "stream" / "anthropic"):
         for at in dice.sample(range(len(body) - 10), 20):
             last = end_of(decode([body[:at]]))
             # The end of the last event is all that may be missing.
@@ -69,7 +69,7 @@ def test_p05_recorded_streams_that_end_anywhere(streams: Path) -> None:
 
 def test_p19_recorded_errors(streams: Path) -> None:
     seen = 0
-    for name, recording, body in _recordings(streams / "error" / "any"):
+    for name, recording, body in recordings(streams / "error" / "any"):
         if recording["provider"] != "anthropic":
             continue
         truth, seen = recording["truth"], seen + 1
@@ -79,7 +79,7 @@ def test_p19_recorded_errors(streams: Path) -> None:
     assert seen
 
 
-def _problems(truth: dict[str, Any], events: list[ModelEvent]) -> Iterator[object]:
+def problems_of(truth: dict[str, Any], events: list[ModelEvent]) -> Iterator[object]:
     last, message = end_of(events), message_of(events)
     if isinstance(last, Completed):
         check_calls(events)

@@ -49,7 +49,7 @@ def streams(shared_dir: Path) -> Path:
     return shared_dir / "streams"
 
 
-def _recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
+def recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
     paths = sorted(folder.glob("*.json"))
     assert paths, f"no recordings in {folder}"
     for path in paths:
@@ -60,8 +60,8 @@ def _recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
 def test_recorded_answers(streams: Path, kind: str) -> None:
     wrong = {
         name: problems
-        for name, recording, body in _recordings(streams / kind / "openai_responses")
-        if (problems := list(_problems(name, recording, body)))
+        for name, recording, body in recordings(streams / kind / "openai_responses")
+        if (problems := list(problems_of(name, recording, body)))
     }
     assert not wrong
 
@@ -69,7 +69,7 @@ def test_recorded_answers(streams: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["stream", "nonstream"])
 def test_p01_recorded_answers_in_any_cut(streams: Path, kind: str) -> None:
     dice = random.Random(7)
-    for name, _, body in _recordings(streams / kind / "openai_responses"):
+    for name, _, body in recordings(streams / kind / "openai_responses"):
         whole = merge(decode([body]))
         sizes = [1, 2, 7, 100] if len(body) < 12_000 else [3]
         for size in sizes:
@@ -81,7 +81,7 @@ def test_p01_recorded_answers_in_any_cut(streams: Path, kind: str) -> None:
 def test_p05_recorded_answers_cut_off_anywhere(streams: Path) -> None:
     """A stream without its last event is never an answer, whatever was whole in it."""
     dice = random.Random(7)
-    for name, _, body in _recordings(streams / "stream" / "openai_responses"):
+    for name, _, body in recordings(streams / "stream" / "openai_responses"):
         end = body.rindex(b"data:") if b"[DONE]" not in body else body.rindex(b"data:", 0, body.rindex(b"data:"))
         for at in dice.sample(range(end), 20):
             events = decode([body[:at]])
@@ -89,7 +89,7 @@ def test_p05_recorded_answers_cut_off_anywhere(streams: Path) -> None:
             assert isinstance(events[-1], Failed), (name, at)
 
 
-def _problems(name: str, recording: dict[str, Any], body: bytes) -> Iterator[object]:
+def problems_of(name: str, recording: dict[str, Any], body: bytes) -> Iterator[object]:
     profile = PROFILES.get(recording["provider"], GENERIC)
     truth, events = recording["truth"], decode([body], profile)
     last, message = events[-1], message_of(events)
