@@ -67,7 +67,7 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes, *, secret:
     """
     said = _said(_parse(body)) if body.strip() else _Said()
     message = clean(said.message, secret) or clean(_fallback_message(status, body), secret)
-    code = _code(said, status)
+    code = "context_overflow" if status == 400 and not body.strip() else _code(said, status)
     waits = [wait for wait in (_retry_after(headers), said.retry_after) if wait is not None]
     return Failure(
         code=code,
@@ -238,6 +238,8 @@ def _fallback_message(status: int, body: bytes) -> str:
         return f"HTTP {status}, a web page: {title.group(1).decode('utf-8', 'replace')}"
     if body.lstrip()[:1] == b"<":
         return f"HTTP {status}, a web page"
+    if status == 400 and not body.strip():
+        return "HTTP 400 without a reason, as some servers refuse what is too long for the model"
     return f"HTTP {status} without a reason"
 
 

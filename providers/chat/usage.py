@@ -40,6 +40,7 @@ def read_usage(raw: Mapping[str, Any], counts: Literal["by_total", "beside", "to
             prompt.get("cached_tokens"),
             raw.get("prompt_cache_hit_tokens"),
             raw.get("cached_tokens"),
+            raw.get("num_cached_tokens"),
             raw.get("cache_read_input_tokens"),
         ),
         cache_write_tokens=_first(prompt.get("cache_write_tokens"), raw.get("cache_creation_input_tokens")),

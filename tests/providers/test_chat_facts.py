@@ -140,6 +140,23 @@ def test_u04_a_charge_in_every_shape(figures: dict[str, Any], amount: str) -> No
         assert cost.amount == Decimal(amount)
 
 
+@pytest.mark.parametrize(
+    "figures, read, written",
+    [
+        ({"num_cached_tokens": 6}, 6, None),
+        ({"prompt_cache_hit_tokens": 6, "prompt_cache_miss_tokens": 4}, 6, None),
+        ({"cached_tokens": 6}, 6, None),
+        ({"cache_read_input_tokens": 6, "cache_creation_input_tokens": 2}, 6, 2),
+        ({"prompt_tokens_details": {"cached_tokens": 6, "cache_write_tokens": 2}}, 6, 2),
+        ({"prompt_tokens_details": {"cached_tokens": None}, "completion_tokens_details": None}, None, None),
+    ],
+)
+def test_u01_names_of_what_was_cached(figures: dict[str, Any], read: int | None, written: int | None) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 14, **figures}
+    told = _response(stream(_X, _STOP, {"choices": [], "usage": usage})).usage
+    assert (told.input_tokens, told.cache_read_tokens, told.cache_write_tokens) == (10, read, written)
+
+
 def test_p14_a_call_after_each_finish() -> None:
     """Together ends after each call and goes on."""
     body = stream(

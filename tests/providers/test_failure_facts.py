@@ -52,6 +52,7 @@ NOT_WORTH_A_TRY: list[tuple[str, int, Any, str]] = [
     ("groq", 413, _flat("Request too large: tokens per minute (TPM): Limit 6000", type="tokens", code="rate_limit_exceeded"), "context_overflow"),
     ("groq", 400, _flat("Failed to call a function.", code="tool_use_failed", type="invalid_request_error"), "invalid_request"),
     ("cerebras", 413, None, "context_overflow"),
+    ("cerebras", 400, None, "context_overflow"),
     ("cerebras", 400, {"message": "body.messages.1.assistant.reasoning_content: property is unsupported", "code": "wrong_api_format"}, "thinking_rejected"),
     ("ollama", 400, {"error": "prompt too long; exceeded max context length by 10 tokens"}, "context_overflow"),
     ("azure", 400, _flat("filtered", code="content_filter", status=400, innererror=_FILTERED), "content_filter"),

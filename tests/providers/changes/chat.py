@@ -313,7 +313,7 @@ def _finish(frames: Frames) -> str | None:
         for frame in frames
         if frame.said
         for choice in choices(frame.said)
-        if choice.get("finish_reason")
+        if choice.get("finish_reason") and not choice.get("index")
     ]
     return found[0] if found else None
 
