@@ -154,7 +154,7 @@ MISTRAL = ChatProfile(
     reasoning_replay="content",
     replay_shape="thinking_parts",
     empty_answers=False,
-    images_after_tools=False,
+    user_after_tools=False,
 )
 """Mistral. Unknown fields are refused, usage comes unasked, and after the results of tools only the assistant may speak."""
 

@@ -22,6 +22,7 @@ from .profile import ChatProfile
 from .replay import Thought, parts_of, reasoning_of
 
 _NO_IMAGE = "[an image, which this model can't be shown]"
+_NO_ANSWER = "[no answer]"
 _NEXT_IMAGE = "[an image, which is shown in the next message]"
 
 
@@ -44,7 +45,11 @@ class History:
         if request.instructions:
             yield {"role": self._profile.system_role, "content": request.instructions}
         replaying = _replaying(request.messages, self._profile)
+        after_tools = False
         for index, message in paired(request.messages):
+            if after_tools and isinstance(message, UserMessage) and not self._profile.user_after_tools:
+                yield {"role": "assistant", "content": _NO_ANSWER}
+            after_tools = isinstance(message, ToolMessage)
             match message:
                 case UserMessage():
                     yield {"role": "user", "content": self._content(message.content)}
@@ -106,7 +111,7 @@ class History:
         return {name: extras[name] for name in self._profile.kept_fields if name in extras}
 
     def _results(self, message: ToolMessage) -> Iterator[dict[str, Any]]:
-        shows = self._profile.images and self._profile.images_after_tools
+        shows = self._profile.images and self._profile.user_after_tools
         for result in message.results:
             text = self._text(result.content, _NEXT_IMAGE if shows else _NO_IMAGE)
             yield {"role": "tool", "tool_call_id": self._ids.sent(result.call_id), "content": text}

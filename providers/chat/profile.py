@@ -109,8 +109,9 @@ class ChatProfile(HttpProfile):
     """What stands in for the text of a message that has calls only."""
     empty_answers: bool = True
     """Whether an assistant message without text and calls is accepted; if not it is left out."""
-    images_after_tools: bool = True
-    """Whether images in the results of tools may follow in a message of the user."""
+    user_after_tools: bool = True
+    """Whether the user may speak right after the results of tools; if not, images in these are not shown, and a message of the assistant
+    stands between."""
 
     # Answer
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning", "reasoning_text")

@@ -5,7 +5,7 @@ from typing import Any
 from runtree.messages.content import ImageBlock, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from runtree.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolDefinition
 from runtree.messages.transcript import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
-from runtree.providers.chat.dialects import GENERIC, LLAMA_CPP, OPENAI
+from runtree.providers.chat.dialects import GENERIC, LLAMA_CPP, MISTRAL, OPENAI
 from runtree.providers.chat.profile import ChatProfile
 from runtree.providers.chat.request import build_body
 
@@ -101,3 +101,22 @@ def test_k06_extras_of_another_protocol_of_the_same_family_stay_here() -> None:
 
 def test_an_answer_without_words_is_still_a_message() -> None:
     assert body(GENERIC, AssistantMessage(content=()))["messages"] == [{"role": "assistant", "content": ""}]
+
+
+def test_who_may_speak_after_the_results_of_tools() -> None:
+    """Mistral takes only the assistant there; the user goes on with a history whose calls were cancelled."""
+    call = ToolCallBlock(call_id="abcdefghi", tool_name="get", arguments={})
+    result = ToolResult(call_id="abcdefghi", tool_name="get", outcome="cancelled")
+    messages = (
+        UserMessage.of("hi"),
+        AssistantMessage(content=(call,)),
+        ToolMessage(results=(result,)),
+        UserMessage.of("go on"),
+    )
+    for profile, roles in (
+        (MISTRAL, ["user", "assistant", "tool", "assistant", "user"]),
+        (OPENAI, ["user", "assistant", "tool", "user"]),
+    ):
+        sent = build_body(ModelRequest(messages=messages), "m-1", profile)["messages"]
+        assert [message["role"] for message in sent] == roles
+        assert all(message.get("content") or message.get("tool_calls") or message["role"] == "tool" for message in sent)

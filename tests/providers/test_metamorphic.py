@@ -49,7 +49,8 @@ class Dialect(NamedTuple):
     def wrong(self, name: str, recording: Recording, body: bytes) -> list[object]:
         try:
             return list(self.problems(name, recording, body))
-        except (AssertionError, LookupError, TypeError, ValueError) as error:  # which one of thousands it was matters more than where
+        except (AssertionError, LookupError, TypeError, ValueError) as error:
+            # Which one of thousands it was matters more than where.
             return [repr(error)]
 
 
