@@ -27,6 +27,7 @@ from ...messages.usage import Totals
 from ...providers.fallback import chain_of
 from ...providers.protocol import Model
 from ...providers.registry import resolve
+from ...providers.secrets import redact
 from .agent import Agent
 from .agent_set import AgentSet
 from .calls import Calls
@@ -37,6 +38,8 @@ from .signature import InvalidArgumentsError
 from .state import RunState, Stop, failure_of
 from .toolbox import Toolbox
 from .turn import Turn
+
+_LONGEST_REFUSAL = 300
 
 _LAST_WORDS = 5.0
 """Seconds that hooks and the last report get once a run has ended."""
@@ -158,6 +161,7 @@ class AgentRun:
             await self._take(response.message, toolbox)
             if toolbox.has_output:
                 return toolbox.output
+            _check_granted(response)
             if response.message.tool_calls or response.finish_reason == "pause":
                 continue
             try:
@@ -249,17 +253,27 @@ def _cut_before_text(response: ModelResponse) -> bool:
     return response.finish_reason == "length" and not message.text and not message.tool_calls
 
 
+def _check_granted(response: ModelResponse) -> None:
+    """Stop at an answer that is none, or not whole; what there is of it is in the transcript.
+
+    Raises:
+        ProviderError: The model refused, or the provider withheld the answer or its end.
+    """
+    reason = response.finish_reason
+    if reason == "content_filter":
+        raise ProviderError(Failure(code=reason, message="the model was stopped by a content filter"))
+    if reason == "refusal":
+        said = " ".join(redact(response.message.text).split())
+        why = f": {said if len(said) <= _LONGEST_REFUSAL else said[:_LONGEST_REFUSAL] + '…'}" if said else ""
+        raise ProviderError(Failure(code=reason, message=f"the model refused to answer{why}"))
+
+
 def _answer(response: ModelResponse) -> str:
     """Return the text of a last answer.
 
     Raises:
-        ProviderError: There is none, because the provider withheld it.
         LimitExceededError: There is none, because the answer was cut before it.
     """
-    text, reason = response.message.text, response.finish_reason
-    if not text and reason in ("content_filter", "refusal"):
-        word = "refused to answer" if reason == "refusal" else "was stopped by a content filter"
-        raise ProviderError(Failure(code=reason, message=f"the model {word}"))
     if _cut_before_text(response):
         raise LimitExceededError("max_output_tokens", "no text came before it", scope="model call")
-    return text
+    return response.message.text

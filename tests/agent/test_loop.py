@@ -202,6 +202,20 @@ async def test_answers_that_were_withheld(finish: FinishReason) -> None:
     assert (result.status, result.error.code) == ("failed", finish)
 
 
+@pytest.mark.parametrize("finish", ["refusal", "content_filter"])
+async def test_part_of_an_answer_that_was_withheld_is_no_answer(finish: FinishReason) -> None:
+    """It stays in the transcript; calls in it are not run, and the model is not asked again."""
+    call = ToolCallBlock(call_id="c", tool_name="add", arguments=None, arguments_json="{", truncated=True)
+    end = response(TextBlock(text="I can't help"), call, finish=finish)
+    model = ScriptedModel([[Completed(response=end)]])
+    result = await MemoryTree(Agent("lead", model, tools=[add])).execute()
+    assert result.error is not None
+    assert (result.status, result.error.code) == ("failed", finish)
+    assert ("I can't help" in result.error.message) == (finish == "refusal")
+    assert result.messages[1] == end.message
+    assert_valid(result)
+
+
 async def test_pause_goes_on() -> None:
     model = ScriptedModel([[Completed(response=response(TextBlock(text="a"), finish="pause"))], ["b"]])
     result = await MemoryTree(Agent("lead", model)).execute()
