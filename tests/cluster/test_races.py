@@ -48,7 +48,7 @@ async def test_s1_c04_cancel_races_with_a_fan_out(runtime: Runtime, after: int) 
 
 
 async def test_c04_cancel_races_with_the_end(runtime: Runtime) -> None:
-    for _ in range(30):
+    for _ in range(15):
         run = await runtime.start(Agent("quick", ScriptedModel([["x"]])), "go")
         items = []
         async for item in run:
