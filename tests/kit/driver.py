@@ -41,7 +41,7 @@ def driver(source: str, folder: Path, environment: Mapping[str, str]) -> Iterato
             process.wait()
 
 
-async def exit_code(process: "subprocess.Popen[str]", limit: float = 40.0) -> int:
+async def exit_code(process: "subprocess.Popen[str]", limit: float = 80.0) -> int:
     """Waits for a driver's end."""
     return await anyio.to_thread.run_sync(process.wait, limit)
 

@@ -14,10 +14,10 @@ _PAUSE = 0.005
 
 
 @overload
-async def eventually(predicate: Callable[[], Coroutine[Any, Any, T]], limit: float = 10.0) -> T: ...
+async def eventually(predicate: Callable[[], Coroutine[Any, Any, T]], limit: float = 30.0) -> T: ...
 @overload
-async def eventually(predicate: Callable[[], T], limit: float = 10.0) -> T: ...
-async def eventually(predicate: Callable[[], T | Coroutine[Any, Any, T]], limit: float = 10.0) -> T:
+async def eventually(predicate: Callable[[], T], limit: float = 30.0) -> T: ...
+async def eventually(predicate: Callable[[], T | Coroutine[Any, Any, T]], limit: float = 30.0) -> T:
     """Asks again and again until the predicate holds, and returns what it returned.
 
     Args:

@@ -30,7 +30,7 @@ class Gates:
         """What has happened whose name begins so."""
         return sorted(path.name for path in self.folder.iterdir() if path.name.startswith(prefix))
 
-    async def passed(self, name: str, limit: float = 20.0) -> str:
+    async def passed(self, name: str, limit: float = 60.0) -> str:
         """Waits for it and returns what was written."""
         await eventually(lambda: self.is_open(name), limit)
         return self.content(name)
