@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 from runtree.providers.chat import dialects
+from tests.kit.recordings import recordings
 
 from . import test_recorded as chat_recorded
 from .anthropic import test_recorded as anthropic_recorded
@@ -74,13 +75,8 @@ CONTRADICTIONS = [
 """Changes that take away together what each of them leaves."""
 
 
-@pytest.fixture(scope="module")
-def streams(shared_dir: Path) -> Path:
-    return shared_dir / "streams"
-
-
 def _streams(streams: Path, dialect: Dialect) -> Iterator[tuple[str, Recording, Frames]]:
-    for name, recording, body in chat_recorded.recordings(streams / "stream" / dialect.folder):
+    for name, recording, body in recordings(streams / "stream" / dialect.folder):
         if name != _ENDS_IN_AN_ERROR:
             yield name, recording, frames_of(body)
 
@@ -118,7 +114,7 @@ def test_two_changes(streams: Path, dialect: Dialect) -> None:
 @each_dialect
 def test_p06_unary_answers(streams: Path, dialect: Dialect) -> None:
     wrong: dict[tuple[str, str], list[object]] = {}
-    for name, recording, body in chat_recorded.recordings(streams / "nonstream" / dialect.folder):
+    for name, recording, body in recordings(streams / "nonstream" / dialect.folder):
         for way, change in BODIES.items():
             if bad := dialect.wrong(name, recording, change(json.loads(body))):
                 wrong[name, way] = bad

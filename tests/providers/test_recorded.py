@@ -14,22 +14,14 @@ import pytest
 
 from runtree.messages.content import ThinkingBlock
 from runtree.messages.model import Completed, Failed, ModelEvent
-from runtree.messages.usage import Usage
 from runtree.providers.chat import dialects as known
 from runtree.providers.chat.profile import ChatProfile
 from runtree.providers.failures import from_answer
+from tests.kit.recordings import CATEGORIES, recordings, usage_problems
 
 from .chat.conversation import decode, echoed, message_of, turn
 from .chat.payloads import payloads
 from .test_chat_stream import check_pieces, merge
-
-_CATEGORIES = {
-    "auth": "authentication",
-    "permission": "authentication",
-    "not_found": "model_not_found",
-    "context_length": "context_overflow",
-    "server_error": "provider",
-}
 
 _PROFILES = {profile.provider: profile for profile in known.DIALECTS} | {
     "alibaba": known.QWEN,
@@ -40,18 +32,6 @@ _PROFILES = {profile.provider: profile for profile in known.DIALECTS} | {
     "vercel-gateway": known.VERCEL,
     "vllm-crusoe": known.VLLM,
 }
-
-
-@pytest.fixture(scope="module")
-def streams(shared_dir: Path) -> Path:
-    return shared_dir / "streams"
-
-
-def recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
-    paths = sorted(folder.glob("*.json"))
-    assert paths, f"no recordings in {folder}"
-    for path in paths:
-        yield path.stem, json.loads(path.read_text()), path.with_suffix(".body").read_bytes()
 
 
 def read(recording: dict[str, Any], body: bytes, profile: ChatProfile) -> list[ModelEvent]:
@@ -104,7 +84,7 @@ def test_p19_p20_recorded_errors(streams: Path) -> None:
     for name, recording, body in recordings(streams / "error" / "any"):
         truth = recording["truth"]
         failure = from_answer(recording["status"], recording.get("headers") or {}, body)
-        expected = (_CATEGORIES.get(truth["category"], truth["category"]), truth["retryable"])
+        expected = (CATEGORIES.get(truth["category"], truth["category"]), truth["retryable"])
         if (failure.code, failure.retryable) != expected:
             wrong[name] = (failure, expected)
     assert not wrong
@@ -142,7 +122,7 @@ def problems_of(recording: dict[str, Any], events: list[ModelEvent]) -> Iterator
             yield "finish", last.response.finish_reason, reason
     if truth["usage"] and isinstance(last, Completed | Failed):
         usage = last.response.usage if isinstance(last, Completed) else last.usage
-        yield from _usage_problems(usage, truth["usage"])
+        yield from usage_problems(usage, truth["usage"])
 
 
 def _replay_problems(recording: dict[str, Any], body: bytes, profile: ChatProfile) -> Iterator[object]:
@@ -174,17 +154,3 @@ def _details(recording: dict[str, Any], body: bytes) -> Any:
     if body.lstrip()[:1] == b"{":
         details = json.loads(body)["choices"][0]["message"].get("reasoning_details")
     return details or None
-
-
-def _usage_problems(usage: Usage, truth: dict[str, int | None]) -> Iterator[object]:
-    figures = {
-        "input": usage.input_tokens,
-        "output": usage.output_tokens,
-        "cached_read": usage.cache_read_tokens,
-        "cache_write": usage.cache_write_tokens,
-        "reasoning": usage.reasoning_tokens,
-    }
-    for name, figure in figures.items():
-        # What was not reported is null here and may be zero there.
-        if (figure or 0) != (truth.get(name) or 0):
-            yield name, figure, truth.get(name)

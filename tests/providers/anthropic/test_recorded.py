@@ -1,6 +1,5 @@
 """Answers recorded from real servers, read from the shared fixtures: the blocks that must go back, P01, P04, P05, P17, P19, U02."""
 
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,28 +9,13 @@ import pytest
 
 from runtree.messages.model import Completed, Failed, ModelEvent, ModelRequest
 from runtree.messages.transcript import ToolMessage, ToolResult, UserMessage
-from runtree.messages.usage import Usage
 from runtree.providers.anthropic.profile import ANTHROPIC
 from runtree.providers.anthropic.request import build_call
 from runtree.providers.failures import from_answer
+from tests.kit.recordings import CATEGORIES, recordings, usage_problems
 from tests.kit.wires.check import check_calls, end_of, merged, message_of
 
 from .test_stream import decode
-
-_CATEGORIES = {"auth": "authentication", "permission": "authentication", "not_found": "model_not_found"}
-_CATEGORIES |= {"context_length": "context_overflow", "server_error": "provider"}
-
-
-@pytest.fixture(scope="module")
-def streams(shared_dir: Path) -> Path:
-    return shared_dir / "streams"
-
-
-def recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
-    paths = sorted(folder.glob("*.json"))
-    assert paths, f"no recordings in {folder}"
-    for path in paths:
-        yield path.stem, json.loads(path.read_text()), path.with_suffix(".body").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["stream", "nonstream"])
@@ -74,7 +58,7 @@ def test_p19_recorded_errors(streams: Path) -> None:
             continue
         truth, seen = recording["truth"], seen + 1
         failure = from_answer(recording["status"], recording.get("headers") or {}, body)
-        category = _CATEGORIES.get(truth["category"], truth["category"])
+        category = CATEGORIES.get(truth["category"], truth["category"])
         assert (failure.code, failure.retryable) == (category, truth["retryable"]), name
     assert seen
 
@@ -102,7 +86,7 @@ def problems_of(truth: dict[str, Any], events: list[ModelEvent]) -> Iterator[obj
 def _failure_problems(last: Failed, truth: dict[str, Any]) -> Iterator[object]:
     if last.error.retryable is False or (truth["error"] or {}).get("type") != last.error.provider_code:
         yield "failure", last.error
-    yield from _usage_problems(last.usage, truth["usage"])
+    yield from usage_problems(last.usage, truth["usage"])
 
 
 def _answer_problems(last: Completed, truth: dict[str, Any]) -> Iterator[object]:
@@ -111,7 +95,7 @@ def _answer_problems(last: Completed, truth: dict[str, Any]) -> Iterator[object]
         yield "finish", response.finish_reason, response.finish_reason_raw
     if (response.response_id, response.model) != (truth["response_id"], truth["model"]):
         yield "id", response.response_id, response.model
-    yield from _usage_problems(response.usage, truth["usage"])
+    yield from usage_problems(response.usage, truth["usage"])
     results = tuple(
         ToolResult(call_id=call.call_id, tool_name=call.tool_name, outcome="ok") for call in response.message.tool_calls
     )
@@ -126,17 +110,3 @@ def _answer_problems(last: Completed, truth: dict[str, Any]) -> Iterator[object]
 def _said(block: dict[str, Any]) -> dict[str, Any]:
     """A block as it goes back: a text says nothing of citations where it has none."""
     return {name: value for name, value in block.items() if block["type"] != "text" or value not in (None, [])}
-
-
-def _usage_problems(usage: Usage, truth: dict[str, int | None]) -> Iterator[object]:
-    figures = {
-        "input": usage.input_tokens,
-        "output": usage.output_tokens,
-        "cached_read": usage.cache_read_tokens,
-        "cache_write": usage.cache_write_tokens,
-        "reasoning": usage.reasoning_tokens,
-    }
-    for name, figure in figures.items():
-        # What was not reported is null here and may be zero there.
-        if (figure or 0) != (truth.get(name) or 0):
-            yield name, figure, truth.get(name)

@@ -1,6 +1,5 @@
 """Answers recorded from real servers, read from the shared fixtures: P01 to P20, K02 and K06 as they happened."""
 
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from runtree.messages.content import ThinkingBlock
 from runtree.messages.model import Completed, Failed, ModelEvent
 from runtree.messages.transcript import AssistantMessage
-from runtree.messages.usage import Usage
 from runtree.providers.responses.profile import (
     AZURE,
     BEDROCK,
@@ -23,6 +21,7 @@ from runtree.providers.responses.profile import (
     XAI,
     ResponsesProfile,
 )
+from tests.kit.recordings import recordings, usage_problems
 
 from .reading import check_pieces, decode, ends_once, merge, message_of, replayed
 
@@ -42,18 +41,6 @@ UNFINISHED_BUT_REPEATED = {
         "repeats them whole. The terminal response decides over what was never finished (L3), so they go back whole."
     )
 }
-
-
-@pytest.fixture(scope="module")
-def streams(shared_dir: Path) -> Path:
-    return shared_dir / "streams"
-
-
-def recordings(folder: Path) -> Iterator[tuple[str, dict[str, Any], bytes]]:
-    paths = sorted(folder.glob("*.json"))
-    assert paths, f"no recordings in {folder}"
-    for path in paths:
-        yield path.stem, json.loads(path.read_text()), path.with_suffix(".body").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["stream", "nonstream"])
@@ -131,21 +118,7 @@ def _end_problems(last: ModelEvent, truth: dict[str, Any]) -> Iterator[object]:
             yield "head", last.response
     if truth["usage"]:
         usage = last.response.usage if isinstance(last, Completed) else last.usage
-        yield from _usage_problems(usage, truth["usage"])
-
-
-def _usage_problems(usage: Usage, truth: dict[str, int | None]) -> Iterator[object]:
-    figures = {
-        "input": usage.input_tokens,
-        "output": usage.output_tokens,
-        "cached_read": usage.cache_read_tokens,
-        "cache_write": usage.cache_write_tokens,
-        "reasoning": usage.reasoning_tokens,
-    }
-    for name, figure in figures.items():
-        # What was not reported is null here and may be zero there.
-        if (figure or 0) != (truth.get(name) or 0):
-            yield name, figure, truth.get(name)
+        yield from usage_problems(usage, truth["usage"])
 
 
 def _replay_problems(
