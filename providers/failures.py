@@ -11,7 +11,7 @@ import pydantic_core
 
 from ..messages.failure import Failure, FailureCode
 from .failure_words import BY_STATUS, SENTENCES, WORDS
-from .secrets import redact
+from .secrets import clean
 from .shapes import as_object, as_objects, is_array
 from .sse import BOM
 
@@ -20,9 +20,6 @@ MAX_RETRY_AFTER = 24 * 3600.0
 
 _RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 _RETRYABLE_CODES: frozenset[FailureCode] = frozenset({"rate_limit", "overloaded", "timeout", "transport", "provider"})
-_LONGEST_MESSAGE = 300
-
-_SECRET_SHAPES = re.compile(r"(?i)\b(?:sk|pk|rk|key|gsk|xai)-[A-Za-z0-9_-]{8,}|(?<=bearer )[^\s\"']{8,}")
 _UNITS = {"h": 3600.0, "m": 60.0, "ms": 0.001, "s": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _DURATION = re.compile(f"(?:{_PART.pattern})+")
@@ -40,15 +37,6 @@ class _Said(NamedTuple):
     words: tuple[str, ...] = ()
     status: int | None = None
     retry_after: float | None = None
-
-
-def clean(text: str, secret: str | None = None) -> str:
-    """Return a text for people: on one line, short, without keys."""
-    text = redact(text)
-    if secret:
-        text = text.replace(secret, "***")
-    text = " ".join(_SECRET_SHAPES.sub("***", text).split())
-    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
 
 
 def broken(message: str) -> Failure:

@@ -6,8 +6,11 @@ name to the tree's actors, as an argument of a call; they are kept in the memory
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping
 
+_LONGEST_TEXT = 300
+_SHAPES = re.compile(r"(?i)\b(?:sk|pk|rk|key|gsk|xai)-[A-Za-z0-9_-]{8,}|(?<=bearer )[^\s\"']{8,}")
 _values: dict[str, str] = {}
 
 
@@ -43,3 +46,12 @@ def redact(text: str) -> str:
         if len(value) >= 6 and value in text:
             text = text.replace(value, "***")
     return text
+
+
+def clean(text: str, secret: str | None = None) -> str:
+    """Return a text for people: on one line, short, without keys."""
+    text = redact(text)
+    if secret:
+        text = text.replace(secret, "***")
+    text = " ".join(_SHAPES.sub("***", text).split())
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"

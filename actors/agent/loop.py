@@ -27,7 +27,7 @@ from ...messages.usage import Totals
 from ...providers.fallback import chain_of
 from ...providers.protocol import Model
 from ...providers.registry import resolve
-from ...providers.secrets import redact
+from ...providers.secrets import clean
 from .agent import Agent
 from .agent_set import AgentSet
 from .calls import Calls
@@ -38,8 +38,6 @@ from .signature import InvalidArgumentsError
 from .state import RunState, Stop, failure_of
 from .toolbox import Toolbox
 from .turn import Turn
-
-_LONGEST_REFUSAL = 300
 
 _LAST_WORDS = 5.0
 """Seconds that hooks and the last report get once a run has ended."""
@@ -263,8 +261,8 @@ def _check_granted(response: ModelResponse) -> None:
     if reason == "content_filter":
         raise ProviderError(Failure(code=reason, message="the model was stopped by a content filter"))
     if reason == "refusal":
-        said = " ".join(redact(response.message.text).split())
-        why = f": {said if len(said) <= _LONGEST_REFUSAL else said[:_LONGEST_REFUSAL] + '…'}" if said else ""
+        said = clean(response.message.text)
+        why = f": {said}" if said else ""
         raise ProviderError(Failure(code=reason, message=f"the model refused to answer{why}"))
 
 

@@ -1,20 +1,20 @@
 """The content blocks of an answer while they are being sent: each takes its own deltas and tells them as events."""
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import pydantic_core
 
 from ...messages.content import ProviderDataBlock, RedactedThinkingBlock
+from ...messages.errors import InternalError
 from ...messages.model import ModelEvent, ReasoningDelta, SignatureDelta, TextDelta, ToolCallDelta
 from ..fold import Fold, parse_arguments
 from ..shapes import as_array, is_object
 
 
-class Block(ABC):
-    """A block that has begun.
+class Block:
+    """A block that has begun; as it is, one that came whole at its start.
 
     Nearly every delta is a piece of the block's one text, of the type `plain` and in the field `field`; `add` takes those.
     """
@@ -28,16 +28,16 @@ class Block(ABC):
         self.stopped = False
         """Whether the block was said to be whole."""
 
-    @abstractmethod
     def add(self, piece: str) -> ModelEvent:
         """Take a piece that is not empty."""
+        raise InternalError(f"a {type(self).__name__} was given a piece of text, and has none")
 
     def take(self, delta: dict[str, Any]) -> list[ModelEvent]:
         """Take any delta."""
         piece = delta.get(self.field) if delta.get("type") == self.plain else None
         return [self.add(piece)] if isinstance(piece, str) and piece else []
 
-    def resume(self) -> None:  # noqa: B027 - most blocks have nothing to do
+    def resume(self) -> None:
         """Go on after a delta of another block came in between."""
 
     def stop(self) -> list[ModelEvent]:
@@ -189,10 +189,6 @@ class OpaquePart(Block):
         self._data = dict(start)
         self._input: list[str] = []
 
-    def add(self, piece: str) -> ModelEvent:
-        """Never called: none of its deltas is plain."""
-        raise NotImplementedError
-
     def take(self, delta: dict[str, Any]) -> list[ModelEvent]:
         """Take any delta: texts go on, lists grow, anything else is replaced."""
         if self.stopped:
@@ -225,22 +221,10 @@ class OpaquePart(Block):
             pass  # what it began with stays
 
 
-class ClosedPart(Block):
-    """A block that came whole at its start."""
-
-    def add(self, piece: str) -> ModelEvent:
-        """Never called: it has no deltas."""
-        raise NotImplementedError
-
-    def take(self, delta: dict[str, Any]) -> list[ModelEvent]:
-        """Take any delta; there is none."""
-        return []
-
-
 def redacted(fold: Fold, start: dict[str, Any]) -> Block:
     """Keep reasoning that only the provider can read."""
     fold.block(RedactedThinkingBlock(data=start["data"], provider=fold.provider))
-    return ClosedPart()
+    return Block()
 
 
 def _rest(start: dict[str, Any], *known: str) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from ...messages.failure import Failure
 from ...messages.ids import new_call_id
 from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
 from ...messages.transcript import AssistantMessage, FinishReason
-from ..failures import broken, clean, from_frame
+from ..failures import broken, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
 from ..halves import Halves
+from ..secrets import clean
 from ..shapes import as_array, as_object, as_objects, is_array, is_object
-from .blocks import Block, CallPart, ClosedPart, OpaquePart, TextPart, ThinkingPart, redacted
+from .blocks import Block, CallPart, OpaquePart, TextPart, ThinkingPart, redacted
 from .profile import AnthropicProfile
 from .usage import read_usage
 
@@ -33,7 +34,7 @@ _FINISHES: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
 }
-_NO_BLOCK = ClosedPart()
+_NO_BLOCK = Block()
 _CUT_SHORT = ("length", "content_filter", "refusal")
 
 

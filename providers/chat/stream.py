@@ -18,9 +18,10 @@ from ...messages.model import (
 )
 from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
-from ..failures import broken, clean, from_frame
+from ..failures import broken, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
 from ..halves import Halves
+from ..secrets import clean
 from ..shapes import as_object, as_objects
 from .calls import CallAssembler
 from .details import ReasoningDetails

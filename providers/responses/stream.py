@@ -11,9 +11,10 @@ from ...messages.model import Completed, Failed, ModelEvent, Started, UsageDelta
 from ...messages.transcript import FinishReason
 from ...messages.usage import Cost
 from ..charge import read_cost
-from ..failures import broken, clean, from_frame
+from ..failures import broken, from_frame
 from ..fold import UNKNOWN_USAGE, Fold
 from ..halves import Halves
+from ..secrets import clean
 from ..shapes import as_object
 from .answer import Answer
 from .items import CallItem, CustomCallItem, Item, MessageItem, ReasoningItem

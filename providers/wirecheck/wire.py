@@ -9,8 +9,9 @@ import anyio
 import httpx
 import pydantic_core
 
-from ..failures import clean, from_transport
+from ..failures import from_transport
 from ..http import CONNECT_TIMEOUT, client_for
+from ..secrets import clean
 from .recording import Recording
 
 MAX_BYTES = 1024 * 1024

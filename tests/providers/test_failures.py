@@ -7,7 +7,8 @@ from email.utils import formatdate
 import httpx
 import pytest
 
-from runtree.providers.failures import MAX_RETRY_AFTER, clean, from_answer, from_frame, from_transport
+from runtree.providers.failures import MAX_RETRY_AFTER, from_answer, from_frame, from_transport
+from runtree.providers.secrets import clean
 
 
 @pytest.mark.parametrize(
