@@ -213,8 +213,6 @@ class Discarded(Value):
     """Why."""
     usage: Usage = Usage(precision="unknown")
     """What the try consumed."""
-    cost: Cost | None = None
-    """What it cost, if it was another model's than the one the call is charged to."""
     model: str | None = None
     """The model that is asked next, if it is another."""
     delay: float | None = None

@@ -5,7 +5,6 @@ from ...messages.model import ModelRequest
 from ...messages.result import ModelCallRecord, RunResult
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
 from ...providers.estimate import tokens_of, tokens_of_request
-from ...providers.pricing import price as price
 from ...providers.profile import IMAGE_TOKENS
 from .ports import Accounting
 

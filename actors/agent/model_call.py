@@ -23,9 +23,10 @@ from ...messages.model import (
 from ...messages.result import ModelCallRecord
 from ...messages.usage import NO_USAGE, Usage
 from ...providers.fold import UNKNOWN_USAGE
+from ...providers.pricing import price
 from ...providers.profile import ModelProfile
 from ...providers.protocol import Model
-from .accounts import price, usage_of_broken_call
+from .accounts import usage_of_broken_call
 from .middleware import is_cancelled
 from .state import RunState, failure_of
 from .time_limit import OutOfTimeError, within

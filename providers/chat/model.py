@@ -12,7 +12,7 @@ from ..http import CONNECT_TIMEOUT, converse
 from ..http_model import IDLE_TIMEOUT, HttpModel, address
 from .dialects import GENERIC, OPENAI, OPENAI_URL
 from .profile import ChatProfile
-from .request import build_body
+from .request import body_by
 from .stream import ChatStream
 
 
@@ -66,10 +66,10 @@ class OpenAIChat(HttpModel[ChatProfile]):
         Raises:
             MissingSecretError: There is no key, and the server needs one.
         """
-        profile = self._profile
-        exchange = self._exchange(request, build_body(request, self._model, profile))
         model = request.model or self._model
-        machine = ChatStream(profile.facts_for(model, request.settings), model, secret=exchange.secret)
+        facts = self._profile.facts_for(model, request.settings)
+        exchange = self._exchange(request, body_by(request, model, facts))
+        machine = ChatStream(facts, model, secret=exchange.secret)
         return converse(exchange, AnswerDecoder(machine))
 
 

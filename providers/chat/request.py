@@ -12,10 +12,14 @@ from .profile import ChatProfile
 def build_body(request: ModelRequest, model: str, profile: ChatProfile) -> dict[str, Any]:
     """Return the body of the call; what the profile does not support is left out, the request stays as it is."""
     model = request.model or model
-    profile = profile.facts_for(model, request.settings)
-    body = _asked(request, model, profile)
-    sent = {profile.renamed.get(name, name): value for name, value in body.items() if name not in profile.refused}
-    for fields in (profile.extra_body, _reasoning(request.settings, profile)):
+    return body_by(request, model, profile.facts_for(model, request.settings))
+
+
+def body_by(request: ModelRequest, model: str, facts: ChatProfile) -> dict[str, Any]:
+    """Return the body of the call, like `build_body`, by the facts that hold for this request and model."""
+    body = _asked(request, model, facts)
+    sent = {facts.renamed.get(name, name): value for name, value in body.items() if name not in facts.refused}
+    for fields in (facts.extra_body, _reasoning(request.settings, facts)):
         _merge(sent, fields)
     sent.update(request.settings.extra_body)
     return sent
