@@ -173,10 +173,10 @@ class _LiveRun:
             self._run.cancel(reason)
 
     def cancel_from_outside(self, reason: str) -> None:
-        """Cancel the run from another loop. Its flag is set at once, for tools that look at it while they block the run's loop."""
+        """Cancel the run from another loop."""
+        self._loop.call_soon_threadsafe(self.host.thin)
         if self._run is not None:
-            self._run.flag.cancel(reason)
-        self._loop.call_soon_threadsafe(self.cancel, reason)
+            self._run.cancel_threadsafe(reason, self._loop)
 
 
 def _load_failure(error: Exception) -> Failure:

@@ -72,6 +72,17 @@ class AgentRun:
         """
         self._state.end(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=True))
 
+    def cancel_threadsafe(self, reason: str, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel the run from another thread. Its flag is set at once, for tools that look at it while they block the run's loop.
+
+        Args:
+            reason: Why.
+            loop: The run's event loop.
+        """
+        # The stop is queued before the flag is set: what the flag wakes must find the run stopped, or its loop goes on to the next turn.
+        loop.call_soon_threadsafe(self.cancel, reason)
+        self._state.flag.cancel(reason)
+
     def interrupt(self, error: RuntreeError) -> None:
         """Make the run, and what is below it, end; the run as failed with this error."""
         self._state.end(Stop("failed", failure_of(error), error, below_too=False))

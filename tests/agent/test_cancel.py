@@ -1,5 +1,6 @@
 """Cancel: at every point, in everything a run can wait for."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -213,6 +214,39 @@ async def test_the_tasks_own_cancellation_is_given_back() -> None:
     assert scope.cancelled_caught
     tree.check()
     assert tree.items[-1].kind == "run_cancelled"
+
+
+async def test_c04_a_tool_that_sees_the_flag_first_finds_the_run_stopped() -> None:
+    """C04: the flag is set from another thread, and the tool it wakes has ended before that thread goes on."""
+    ended = threading.Event()
+
+    @tool
+    async def wait(ctx: ToolContext) -> str:
+        """Wait for the flag."""
+        try:
+            await ctx.cancelled.wait()
+        finally:
+            asyncio.get_running_loop().call_soon(ended.set)
+        return "seen"
+
+    model = ScriptedModel([[tool_call("wait")], ["too late"]])
+    tree = MemoryTree(Agent("lead", model, tools=[wait]))
+    run = tree.run()
+    loop = asyncio.get_running_loop()
+    results: list[RunResult] = []
+
+    async def execute() -> None:
+        results.append(await run.execute())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(execute)
+            await anyio.wait_all_tasks_blocked()
+            # Registered last, so called last: when it returns, whatever the flag sets going on the loop has come to its end.
+            run.flag.on_cancel(lambda: ended.wait(5))
+            await anyio.to_thread.run_sync(run.cancel_threadsafe, "user", loop)
+    tree.check()
+    assert (results[0].status, len(model.requests)) == ("cancelled", 1)
 
 
 async def test_interrupt_ends_what_is_below_too() -> None:
