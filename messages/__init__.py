@@ -70,7 +70,7 @@ from .items import (
     UnknownItem,
     UsageUpdated,
 )
-from .limits import Limits, Money
+from .limits import Limits, ModelLimit, Money
 from .model import (
     AnyModelEvent,
     Completed,
@@ -138,6 +138,7 @@ __all__ = [
     "ModelCallRecord",
     "ModelDelta",
     "ModelEvent",
+    "ModelLimit",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",

@@ -3,13 +3,14 @@
 Every call of a run carries (run, attempt, number): a repeated call is recognised and answered again, not carried out again.
 """
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field
+from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt
 
 from .failure import Failure
 from .items import Stamp
-from .limits import Limits
+from .limits import Limits, ModelLimit
 from .result import RunStatus
 from .usage import NO_COST, NO_USAGE, Cost, Usage
 from .value import Value
@@ -41,6 +42,8 @@ class DriverHello(Value):
     """Names of its queue actors."""
     spread_lanes: bool = False
     """Give each new lane to the next queue actor in turn, instead of keeping a tree's lanes together."""
+    model_limits: dict[str, ModelLimit] = Field(default_factory=dict)
+    """Bounds on the use of models over the whole namespace, by `ModelProfile.key`; of two drivers' bounds the stricter holds."""
 
 
 class ChildRequest(Value):
@@ -56,6 +59,10 @@ class ChildRequest(Value):
     """Bounds of its sub-tree, before they are narrowed by what it inherits."""
     poolable: bool = True
     """Whether a warm actor of the driver's pool will do."""
+    max_attempts: PositiveInt = 1
+    """Actors it may lose before the loss is its failure."""
+    runs_per_actor: PositiveInt = 1
+    """Runs of its tree and agent that may share an actor."""
 
 
 class AdmitRequest(Value):
@@ -91,6 +98,10 @@ class Admitted(Value):
     """Name of the actor that will run it."""
     lease: int = 0
     """Number of the lease."""
+    limited_models: tuple[str, ...] = ()
+    """Models whose calls have to be reserved because of bounds over the namespace, by `ModelProfile.key`."""
+    paused_models: dict[str, float] = Field(default_factory=dict)
+    """Models that have asked to be left alone, and until when (seconds since the epoch)."""
 
 
 class Refused(Value):
@@ -101,6 +112,14 @@ class Refused(Value):
     """The run that was asked for."""
     error: Failure
     """Which bound, or that the tree is cancelled."""
+
+
+class Postponed(Value):
+    """The child must wait until there is a parallel slot: an `AdmissionOrder` will tell."""
+
+    kind: Literal["postponed"] = "postponed"
+    run_id: str
+    """The run that was asked for."""
 
 
 Admission = Annotated[Admitted | Refused, Discriminator("kind")]
@@ -129,6 +148,8 @@ class RunReport(Value):
     """Its own usage."""
     cost: Cost = NO_COST
     """Its own cost."""
+    settled: tuple[int, ...] = ()
+    """Numbers of the reservations whose calls are over: what they used is in this snapshot."""
 
 
 class EndReport(RunReport):
@@ -153,6 +174,10 @@ class LossReport(Value):
     """The attempt that was lost."""
     reason: str
     """What was seen."""
+    in_doubt: str | None = None
+    """Name of a tool that must not run twice and whose call was open: the run can't be started again."""
+    preempted: bool = False
+    """Its actor was killed because of another run: does not count against its attempts."""
 
     def failure(self) -> Failure:
         """Return the loss as the failure of the run."""
@@ -170,6 +195,8 @@ class LossVerdict(Value):
     """The supervisor had it killed."""
     lanes: tuple[LaneAddress, ...] = ()
     """Own lanes of the lost run and of all below it, deepest first."""
+    again: Admitted | None = None
+    """The next attempt, if there is one: to be started once the lost one is fenced."""
 
 
 class ChargeRequest(Value):
@@ -196,6 +223,72 @@ class ChargeReply(Value):
     """At most as many as asked for."""
     error: Failure | None = None
     """Which bound stands against the rest."""
+
+
+class ReserveRequest(Value):
+    """A run is about to make calls that a bound stands over, and says what they may consume at most."""
+
+    run_id: str
+    """The run."""
+    attempt: int
+    """Its attempt."""
+    number: int
+    """Its call counter; also the name of the reservation."""
+    model_calls: NonNegativeInt = 0
+    """Model calls, 0 or 1."""
+    tool_calls: NonNegativeInt = 0
+    """Tool calls."""
+    model: str | None = None
+    """`ModelProfile.key` of the model that is called."""
+    input_tokens: NonNegativeInt = 0
+    """Upper bound of the prompt."""
+    output_tokens: NonNegativeInt = 0
+    """Upper bound of the answer that is wished for; may be granted in part."""
+    input_cost: Decimal | None = None
+    """Upper bound in USD of what the prompt costs; `None` without a known price."""
+    output_price: Decimal | None = None
+    """Upper bound in USD of what one token of the answer costs; `None` without a known price."""
+
+
+WaitReason = Literal["budget", "model_limit", "parallel"]
+"""What a call or a run waits for: reservations of others, a bound on the model over the namespace, or a parallel slot."""
+
+
+class ReserveReply(Value):
+    """How much of it may be done, or that it has to wait."""
+
+    granted_model_calls: NonNegativeInt = 0
+    """At most as many as asked for."""
+    granted_tool_calls: NonNegativeInt = 0
+    """At most as many as asked for."""
+    output_tokens: NonNegativeInt | None = None
+    """Tokens the answer may have, to be sent as its limit; `None` where nothing bounds them."""
+    error: Failure | None = None
+    """Which bound stands against the rest."""
+    waits_for: WaitReason | None = None
+    """Nothing is decided yet: a `GrantOrder` will tell, and so does the same request, asked again."""
+
+
+class SlotRequest(Value):
+    """A run gives its parallel slot back because it only waits for its children, or takes it again."""
+
+    run_id: str
+    """The run."""
+    attempt: int
+    """Its attempt."""
+    number: int
+    """Its call counter."""
+    waiting: bool
+    """True: gives it back. False: wants to go on; answered like a reservation, before new runs are admitted."""
+
+
+class ThrottleReport(Value):
+    """A provider asked to be left alone: the whole fleet slows down, not only the run that heard it."""
+
+    model: str
+    """`ModelProfile.key`."""
+    seconds: float = Field(ge=0)
+    """For how long from now."""
 
 
 class CancelRequest(Value):
@@ -245,7 +338,45 @@ class RetireOrder(Value):
     """Name of the actor."""
 
 
-Order = Annotated[CancelOrder | KillOrder | RetireOrder, Discriminator("kind")]
+class GrantOrder(Value):
+    """A reservation or a slot that had to wait is decided."""
+
+    kind: Literal["grant"] = "grant"
+    run_id: str
+    """The run that asked."""
+    attempt: int
+    """Its attempt."""
+    number: int
+    """Number of the request."""
+    reply: ReserveReply
+    """The decision."""
+
+
+class AdmissionOrder(Value):
+    """A child that had to wait is admitted or refused."""
+
+    kind: Literal["admission"] = "admission"
+    run_id: str
+    """The parent."""
+    attempt: int
+    """The parent's attempt."""
+    admission: Admission
+    """The decision; never another postponement."""
+
+
+class PauseOrder(Value):
+    """No calls to a model before a time."""
+
+    kind: Literal["pause"] = "pause"
+    model: str
+    """`ModelProfile.key`."""
+    until: float
+    """Seconds since the epoch."""
+
+
+Order = Annotated[
+    CancelOrder | KillOrder | RetireOrder | GrantOrder | AdmissionOrder | PauseOrder, Discriminator("kind")
+]
 """What a poll can bring."""
 
 

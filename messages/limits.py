@@ -63,3 +63,21 @@ def _stricter(first: Any, second: Any) -> Any:
     if first is None:
         return second
     return first if second is None else min(first, second)
+
+
+class ModelLimit(Value):
+    """Bounds on the use of one model by all actors of a namespace together. `None` is unbounded."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    concurrency: PositiveInt | None = None
+    """Calls in flight at once."""
+    requests_per_minute: PositiveInt | None = None
+    """Calls begun within any 60 seconds."""
+    tokens_per_minute: PositiveInt | None = None
+    """Input and output tokens within any 60 seconds; counted at the upper bound until a call is settled."""
+
+    def narrow(self, other: "ModelLimit") -> "ModelLimit":
+        """Return the stricter of both for every bound."""
+        names = type(self).model_fields
+        return ModelLimit(**{name: _stricter(getattr(self, name), getattr(other, name)) for name in names})

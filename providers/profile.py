@@ -99,3 +99,8 @@ class ModelProfile(Value):
     def biller(self) -> str:
         """Whose prices count."""
         return self.vendor or self.provider
+
+    @property
+    def key(self) -> str:
+        """Name under which its use is bounded over a namespace, as `PROVIDER:MODEL`."""
+        return f"{self.biller}:{self.model}"

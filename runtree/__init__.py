@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         UnknownRunError,
         VersionMismatchError,
     )
-    from .messages.limits import Limits
+    from .messages.limits import Limits, ModelLimit
     from .messages.result import CancelReport, RunInfo, RunResult
     from .messages.version import VERSION as __version__
     from .providers.registry import register_model
@@ -58,6 +58,7 @@ __all__ = [
     "LocalModelError",
     "Middleware",
     "MissingSecretError",
+    "ModelLimit",
     "NotPicklableError",
     "ProviderError",
     "Retry",
@@ -92,6 +93,7 @@ _HOMES: Final = {
     "CancelReport": "messages.result",
     "Limits": "messages.limits",
     "Middleware": "actors.agent.middleware",
+    "ModelLimit": "messages.limits",
     "Retry": "actors.agent.retry",
     "RetryPolicy": "providers.retry",
     "RunContext": "actors.agent.context",
