@@ -219,10 +219,12 @@ async def test_the_tasks_own_cancellation_is_given_back() -> None:
 async def test_c04_a_tool_that_sees_the_flag_first_finds_the_run_stopped() -> None:
     """C04: the flag is set from another thread, and the tool it wakes has ended before that thread goes on."""
     ended = threading.Event()
+    waits = anyio.Event()
 
     @tool
     async def wait(ctx: ToolContext) -> str:
         """Wait for the flag."""
+        waits.set()
         try:
             await ctx.cancelled.wait()
         finally:
@@ -241,7 +243,7 @@ async def test_c04_a_tool_that_sees_the_flag_first_finds_the_run_stopped() -> No
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(execute)
-            await anyio.wait_all_tasks_blocked()
+            await waits.wait()
             # Registered last, so called last: when it returns, whatever the flag sets going on the loop has come to its end.
             run.flag.on_cancel(lambda: ended.wait(5))
             await anyio.to_thread.run_sync(run.cancel_threadsafe, "user", loop)
