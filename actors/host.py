@@ -167,6 +167,13 @@ class RunActorHost:
             return await self._caller.run(job, self.keys, resources)
         raise InternalError("a shielding scope ended an exception")
 
+    async def cancel_reason(self) -> str | None:
+        """See `Spawning`."""
+        # Without an answer the order itself will tell.
+        with contextlib.suppress(RuntimeUnavailableError):
+            return await self._supervisor.stopped(self.stamp.run_id, self.stamp.attempt)
+        return None
+
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """See `Spawning`."""
         request = CancelRequest(run_id=run_id, reason=reason, caller_run_id=self.stamp.run_id)

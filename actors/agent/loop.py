@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from ...messages.errors import LimitExceededError, ProviderError, RunError, RuntreeError
+from ...messages.errors import LimitExceededError, ProviderError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.items import (
     AssistantMessageItem,
@@ -70,7 +70,7 @@ class AgentRun:
 
         To be called from the thread of the run's event loop.
         """
-        self._state.end(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=True))
+        self._state.cancel(reason)
 
     def cancel_threadsafe(self, reason: str, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel the run from another thread. Its flag is set at once, for tools that look at it while they block the run's loop.

@@ -66,6 +66,10 @@ class Spawning(Protocol):
         """
         ...
 
+    async def cancel_reason(self) -> str | None:
+        """Return why this run is cancelled, `None` if it is not, as whoever decides it knows: the order may be on its way here still."""
+        ...
+
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """Set the flags of a run and all below it; returns when they are set."""
         ...

@@ -93,6 +93,10 @@ class RunState:
             self.flag.cancel(stop.failure.message)
             self.scope.cancel()
 
+    def cancel(self, reason: str) -> None:
+        """Make the run end because it was cancelled, with everything below it."""
+        self.end(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=True))
+
     def end_by_shutdown(self) -> None:
         """Make the run end because the task it runs in is cancelled."""
         reason = "the process is shutting down"

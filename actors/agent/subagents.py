@@ -126,6 +126,8 @@ class Children:
                 on_admitted(request.run_id)
                 result = await self._run_admitted(admission, key, value, flag)
                 self._state.accounts.add_child(result)
+                if result.status == "cancelled" and not flag.is_cancelled():
+                    await self._heed_cancel()
                 return result
             except Exception as error:  # noqa: BLE001  # a child that can't be run is an answer to its parent
                 return RunResult(run_id=request.run_id, status="failed", error=failure_of(error))
@@ -156,6 +158,12 @@ class Children:
             return await self._host.run_child(admitted, key, value)
         finally:
             watch.cancel()
+
+    async def _heed_cancel(self) -> None:
+        """End the run if its child was cancelled with it: a run must not go on with what its own cancel has left of its children."""
+        reason = await self._host.cancel_reason()
+        if reason is not None:
+            self._state.cancel(reason)
 
     async def _pass_on(self, flag: CancelFlag, run_id: str) -> None:
         await flag.wait()

@@ -251,6 +251,26 @@ async def test_c04_a_tool_that_sees_the_flag_first_finds_the_run_stopped() -> No
     assert (results[0].status, len(model.requests)) == ("cancelled", 1)
 
 
+async def test_c04_s2_a_parent_does_not_go_on_when_its_child_hears_of_their_cancel_first() -> None:
+    """C04, S2: whichever of the orders is the last to arrive, the flags were set together."""
+    sub = Agent("sub", ScriptedModel([["word", Hang()]]))
+    model = ScriptedModel([[tool_call("sub", {"input": "x"})], ["too late"]])
+    tree = MemoryTree(Agent("lead", model, agents=[sub]))
+    results: list[RunResult] = []
+
+    async def execute() -> None:
+        results.append(await tree.run().execute())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(execute)
+            await anyio.wait_all_tasks_blocked()
+            tree.cancel(tree.root.stamp.run_id, "user", untold={tree.root.stamp.run_id})
+    tree.check()
+    assert_valid(results[0])
+    assert (results[0].status, len(model.requests)) == ("cancelled", 1)
+
+
 async def test_interrupt_ends_what_is_below_too() -> None:
     sub = Agent("sub", ScriptedModel([["word", Hang()]]))
     tree = MemoryTree(Agent("lead", ScriptedModel([[tool_call("sub", {"input": "x"})]]), agents=[sub]))

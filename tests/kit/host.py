@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -80,13 +80,13 @@ class MemoryTree:
         self.check()
         return result
 
-    def cancel(self, run_id: str, reason: str) -> None:
-        """Set the flags of a run and all below it."""
+    def cancel(self, run_id: str, reason: str, *, untold: Collection[str] = ()) -> None:
+        """Set the flags of a run and all below it; the orders to the runs in `untold` stay on their way."""
         self.cancels.append((run_id, reason))
         for host in list(self.hosts.values()):
             if host.is_below(run_id):
                 host.cancelled = reason
-                if host.run is not None:
+                if host.run is not None and host.stamp.run_id not in untold:
                     host.run.cancel(reason)
 
     def of(self, kind: str, run_id: str | None = None) -> list[Any]:
@@ -252,6 +252,11 @@ class MemoryHost:
         result = await asyncio.shield(asyncio.ensure_future(host.run.execute()))
         host.usage, host.cost = result.usage, result.cost  # what the report of an end does
         return result
+
+    async def cancel_reason(self) -> str | None:
+        self._step("cancel_reason")
+        await anyio.lowlevel.checkpoint()
+        return self.cancelled
 
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
         self._step("cancel_run")
