@@ -10,10 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..messages.control import Admitted, EndReport, LaneAddress, LossReport, LossVerdict
+from ..messages.control import Admitted, EndReport, LaneAddress
 from ..messages.errors import RunLostError, RuntimeUnavailableError, RuntreeError
 from ..messages.failure import Failure
 from ..messages.items import RunCancelled, RunCompleted, RunFailed, TerminalItem
+from ..messages.loss import LossReport, LossVerdict
 from ..messages.result import RunResult, RunStatus
 from .jobs import Keys, RunEnd, RunJob
 from .lane_client import QueueClients

@@ -18,10 +18,10 @@ from ..messages.control import (
     DriverHello,
     EndReport,
     KillOrder,
-    LossReport,
     RunReport,
 )
 from ..messages.errors import RuntreeError, VersionMismatchError
+from ..messages.loss import LossReport
 from ..messages.result import CancelReport
 from ..messages.version import VERSION, WIRE_VERSION
 from .remote import exists, in_group, kill_by_name

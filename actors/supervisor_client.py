@@ -13,13 +13,12 @@ from ..messages.control import (
     ChargeRequest,
     DriverHello,
     EndReport,
-    LossReport,
-    LossVerdict,
     Order,
     PollReply,
     RunReport,
 )
 from ..messages.errors import RuntreeError
+from ..messages.loss import LossReport, LossVerdict
 from ..messages.result import CancelReport, RunInfo, RunRecord
 from ..messages.usage import Totals
 from ..messages.version import VERSION, WIRE_VERSION

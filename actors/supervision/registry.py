@@ -19,8 +19,6 @@ from ...messages.control import (
     DriverHello,
     EndReport,
     LaneAddress,
-    LossReport,
-    LossVerdict,
     Refused,
     RetireOrder,
     RunReport,
@@ -28,6 +26,7 @@ from ...messages.control import (
 from ...messages.errors import RuntimeUnavailableError, UnknownRunError
 from ...messages.items import Stamp
 from ...messages.limits import Limits
+from ...messages.loss import LossReport, LossVerdict
 from ...messages.result import RunInfo, RunRecord, RunStatus
 from ...messages.usage import Cost, Totals, Usage
 from . import bounds

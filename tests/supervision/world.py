@@ -19,11 +19,11 @@ from runtree.messages.control import (
     ChildRequest,
     DriverHello,
     EndReport,
-    LossReport,
     Order,
     Refused,
     RunReport,
 )
+from runtree.messages.loss import LossReport
 from runtree.messages.result import RunStatus
 
 DRIVER = "driver"

@@ -1,0 +1,41 @@
+"""What is said of a run whose process is gone: who saw it, what it counts as, and how it goes on."""
+
+from typing import Literal
+
+from .control import Admitted, LaneAddress
+from .failure import Failure
+from .value import Value
+
+
+class LossReport(Value):
+    """Somebody saw the call of a run fail because its process is gone."""
+
+    run_id: str
+    """The lost run."""
+    attempt: int
+    """The attempt that was lost."""
+    reason: str
+    """What was seen."""
+    in_doubt: str | None = None
+    """Name of a tool that must not run twice and whose call was open: the run can't be started again."""
+    preempted: bool = False
+    """Its actor was killed because of another run: does not count against its attempts."""
+
+    def failure(self) -> Failure:
+        """Return the loss as the failure of the run."""
+        return Failure(code="lost", message=f"the process of run {self.run_id} is gone: {self.reason}", retryable=True)
+
+
+class LossVerdict(Value):
+    """What a loss counts as, and which lanes hold items of the lost run's sub-tree."""
+
+    status: Literal["cancelled", "failed"]
+    """`cancelled` if a cancel was under way: then the kill was its consequence."""
+    reason: str
+    """Reason of the cancel, or of the loss."""
+    forced: bool
+    """The supervisor had it killed."""
+    lanes: tuple[LaneAddress, ...] = ()
+    """Own lanes of the lost run and of all below it, deepest first."""
+    again: Admitted | None = None
+    """The next attempt, if there is one: to be started once the lost one is fenced."""
