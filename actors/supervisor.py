@@ -8,18 +8,10 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from ..messages.control import (
-    AdmitRequest,
-    CancelRequest,
-    ChargeRequest,
-    DriverHello,
-    EndReport,
-    KillOrder,
-    RunReport,
-)
+from ..messages.control import CancelRequest, KillOrder
 from ..messages.errors import RuntreeError, VersionMismatchError
 from ..messages.loss import LossReport
 from ..messages.result import CancelReport
@@ -27,6 +19,7 @@ from ..messages.version import VERSION, WIRE_VERSION
 from .remote import exists, in_group, kill_by_name
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
+from .supervision.desk import Answer, Call, Desk
 from .supervision.mailboxes import Mailboxes
 from .supervision.records import Run
 from .supervision.registry import ORPHAN_GRACE, Registry
@@ -57,6 +50,7 @@ class Supervisor:
         self._namespace = namespace
         self._mailboxes = Mailboxes(start=time.time_ns(), on_put=self._wake)
         self._registry = Registry(namespace, self._mailboxes)
+        self._desk = Desk(self._registry)
         self._polls: dict[str, Signal] = {}
         self._ends = Signal()
         self._flags = Signal()
@@ -85,59 +79,12 @@ class Supervisor:
             self._spawn(self._sweep())
         return os.getpid()
 
-    async def join(self, hello: str) -> None:
-        """Take up a driver."""
-        self._registry.join(DriverHello.from_json(hello), time.time())
-
-    async def leave(self, driver_id: str) -> None:
-        """Drop a driver."""
-        self._registry.leave(driver_id, time.time(), "its Runtime was closed")
-        self._changed()
-
-    async def offer(self, driver_id: str, actor: str) -> None:
-        """Add a warm actor to a driver's pool."""
-        self._registry.driver(driver_id).leases.offer(actor)
-
-    async def withdraw(self, driver_id: str, actor: str) -> None:
-        """Take an idle warm actor that is gone out of a driver's pool."""
-        self._registry.driver(driver_id).leases.remove(actor)
-
-    async def admit(self, request: str) -> str:
-        """Admit or refuse children."""
-        return self._registry.admit(AdmitRequest.from_json(request), time.time()).to_json()
-
-    async def begin(self, run_id: str, attempt: int) -> str | None:
-        """Note that a run begins; returns the reason if it is cancelled already."""
-        flag = self._registry.begin(run_id, attempt)
-        return None if flag is None else flag.reason
-
-    async def stopped(self, run_id: str, attempt: int) -> str | None:
-        """Return why a run must not be started any more, if so."""
-        return self._registry.stopped(run_id, attempt)
-
-    async def charge(self, request: str) -> str:
-        """Grant calls."""
-        return self._registry.charge(ChargeRequest.from_json(request)).to_json()
-
-    async def report(self, report: str) -> str:
-        """Take a run's accounts; returns its totals."""
-        return self._registry.report(RunReport.from_json(report)).to_json()
-
-    async def end(self, report: str) -> None:
-        """Note that a run ended by itself."""
-        self._registry.end(EndReport.from_json(report), time.time())
-        self._changed()
-
-    async def killed(self, run_id: str) -> None:
-        """Note that the driver killed the actor of a condemned run."""
-        run = self._registry.find(run_id)
-        if run is not None and run.forced:
-            self._registry.killed(run, time.time())
+    async def batch(self, calls: Sequence[Call]) -> list[Answer]:
+        """Carry out small calls of one process, in their order; see `Desk`."""
+        answers = self._desk.answer(calls)
+        if self._desk.ends_runs(calls):
             self._changed()
-
-    async def totals(self, run_id: str) -> str:
-        """Return a run's accounts."""
-        return self._registry.get(run_id).totals().to_json()
+        return answers
 
     async def ledger(self, run_id: str) -> list[str]:
         """Return the records of a run and all below it."""

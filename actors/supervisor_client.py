@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from ..messages.control import (
@@ -23,7 +23,9 @@ from ..messages.result import CancelReport, RunInfo, RunRecord
 from ..messages.usage import Totals
 from ..messages.version import VERSION, WIRE_VERSION
 from . import supervisor
+from .batcher import Batcher
 from .remote import CALL_TIMEOUT, Handle, UnreachableError, call, create, find, kill
+from .supervision.desk import Answer, Call
 
 PART: Final = "supervisor"
 
@@ -40,6 +42,7 @@ class SupervisorClient:
     def __init__(self, handle: Handle, namespace: str) -> None:
         self._handle = handle
         self.namespace = namespace
+        self._small: Batcher[Call, Answer] = Batcher(self._send, _size)
 
     @classmethod
     async def start(cls, namespace: str) -> "SupervisorClient":
@@ -86,49 +89,49 @@ class SupervisorClient:
 
     async def hello(self, hello: DriverHello) -> None:
         """Introduce a driver."""
-        await self._call("join", hello.to_json())
+        await self._ask("join", hello.to_json())
 
     async def leave(self, driver_id: str) -> None:
         """Take leave of a driver."""
-        await self._call("leave", driver_id)
+        await self._ask("leave", driver_id)
 
     async def offer(self, driver_id: str, actor: str) -> None:
         """Add a warm actor to the driver's pool."""
-        await self._call("offer", driver_id, actor)
+        await self._ask("offer", driver_id, actor)
 
     async def withdraw(self, driver_id: str, actor: str) -> None:
         """Take an idle warm actor that is gone out of the pool."""
-        await self._call("withdraw", driver_id, actor)
+        await self._ask("withdraw", driver_id, actor)
 
     async def admit(self, request: AdmitRequest) -> AdmitReply:
         """Ask for the admission of children."""
-        return AdmitReply.from_json(await self._call("admit", request.to_json()))
+        return AdmitReply.from_json(await self._ask("admit", request.to_json()))
 
     async def begin(self, run_id: str, attempt: int) -> str | None:
         """Tell that a run begins; returns the reason if it is cancelled already."""
-        reason: str | None = await self._call("begin", run_id, attempt)
+        reason: str | None = await self._ask("begin", run_id, attempt)
         return reason
 
     async def stopped(self, run_id: str, attempt: int) -> str | None:
         """Return why a run that has not begun must not be started any more; `None` if it may."""
-        reason: str | None = await self._call("stopped", run_id, attempt)
+        reason: str | None = await self._ask("stopped", run_id, attempt)
         return reason
 
     async def charge(self, request: ChargeRequest) -> ChargeReply:
         """Ask for calls."""
-        return ChargeReply.from_json(await self._call("charge", request.to_json()))
+        return ChargeReply.from_json(await self._ask("charge", request.to_json()))
 
     async def report(self, report: RunReport) -> Totals:
         """Report accounts."""
-        return Totals.from_json(await self._call("report", report.to_json()))
+        return Totals.from_json(await self._ask("report", report.to_json()))
 
     async def end(self, report: EndReport) -> None:
         """Report the end of a run."""
-        await self._call("end", report.to_json())
+        await self._ask("end", report.to_json())
 
     async def killed(self, run_id: str) -> None:
         """Report that a condemned run's actor was killed."""
-        await self._call("killed", run_id)
+        await self._ask("killed", run_id)
 
     async def lost(self, report: LossReport) -> LossVerdict:
         """Report a lost run; returns when all below it have ended."""
@@ -140,7 +143,7 @@ class SupervisorClient:
 
     async def totals(self, run_id: str) -> Totals:
         """Return a run's accounts."""
-        return Totals.from_json(await self._call("totals", run_id))
+        return Totals.from_json(await self._ask("totals", run_id))
 
     async def ledger(self, run_id: str) -> tuple[RunRecord, ...]:
         """Return the records of a run and all below it."""
@@ -182,6 +185,14 @@ class SupervisorClient:
     async def _greet(self) -> None:
         await call(self._handle, "start", WIRE_VERSION, VERSION, part=PART)
 
+    async def _ask(self, method: str, *args: str | int) -> Any:
+        """Make a small call, in one batch with what this process asks at the same time."""
+        return await self._small.ask([method, *args])
+
+    async def _send(self, calls: Sequence[Call]) -> Sequence[Answer]:
+        answers: Sequence[Answer] = await self._call("batch", calls)
+        return answers
+
     async def _call(self, method: str, *args: Any, timeout: float | None = CALL_TIMEOUT) -> Any:
         """Call a method; again if the supervisor is being restarted. Every call may be repeated: it is numbered or idempotent."""
         deadline = asyncio.get_running_loop().time() + _RETRY_SECONDS
@@ -192,3 +203,7 @@ class SupervisorClient:
                 if asyncio.get_running_loop().time() >= deadline:
                     raise
                 await asyncio.sleep(random.uniform(0.1, 0.4))
+
+
+def _size(call: Call) -> int:
+    return sum(len(arg) for arg in call if isinstance(arg, str))
