@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..messages.control import Admission, Admitted
-from ..messages.errors import ConfigurationError, LimitExceededError, RuntimeUnavailableError
+from ..messages.control import AdmitAnswer, Admitted, Postponed
+from ..messages.errors import ConfigurationError, InternalError, LimitExceededError, RuntimeUnavailableError
 from ..messages.limits import Limits
 from ..messages.transcript import Message
 from ..providers.registry import resolve
@@ -16,7 +16,7 @@ _MESSAGES: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
 _TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 
-def admitted_or_raise(admission: Admission) -> Admitted:
+def admitted_or_raise(admission: AdmitAnswer) -> Admitted:
     """Return the admission.
 
     Raises:
@@ -25,6 +25,8 @@ def admitted_or_raise(admission: Admission) -> Admitted:
     """
     if isinstance(admission, Admitted):
         return admission
+    if isinstance(admission, Postponed):
+        raise InternalError("a root was made to wait for a parallel slot")
     error = admission.error
     if error.limit is not None:
         raise LimitExceededError(error.limit, error.message, "tree")

@@ -11,12 +11,14 @@ import anyio
 
 from ..messages.control import (
     Admission,
+    AdmitAnswer,
     AdmitRequest,
     Admitted,
     CancelRequest,
     ChargeReply,
     ChargeRequest,
     ChildRequest,
+    Postponed,
     RunReport,
 )
 from ..messages.errors import InternalError, RuntimeUnavailableError
@@ -151,7 +153,7 @@ class RunActorHost:
                 )
                 await self._emitter.switch(queue, reply.own_lane.lane)
                 self._lane = reply.own_lane
-        return reply.admissions
+        return [_decided(answer) for answer in reply.admissions]
 
     async def run_child(self, admitted: Admitted, agent_key: str, value: Any) -> RunResult:
         """See `Spawning`."""
@@ -196,3 +198,9 @@ class RunActorHost:
         if self.deadline is None:
             return None
         return asyncio.get_running_loop().call_later(max(0.0, self.deadline - time.time()), self.thin)
+
+
+def _decided(answer: AdmitAnswer) -> Admission:
+    if isinstance(answer, Postponed):
+        raise InternalError("a child was postponed, and nobody waits for its slot")
+    return answer

@@ -3,7 +3,6 @@
 Every call of a run carries (run, attempt, number): a repeated call is recognised and answered again, not carried out again.
 """
 
-from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt
@@ -11,6 +10,7 @@ from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt
 from .failure import Failure
 from .items import Stamp
 from .limits import Limits, ModelLimit
+from .reservations import ReserveReply
 from .result import RunStatus
 from .usage import NO_COST, NO_USAGE, Cost, Usage
 from .value import Value
@@ -42,8 +42,11 @@ class DriverHello(Value):
     """Names of its queue actors."""
     spread_lanes: bool = False
     """Give each new lane to the next queue actor in turn, instead of keeping a tree's lanes together."""
-    model_limits: dict[str, ModelLimit] = Field(default_factory=dict)
-    """Bounds on the use of models over the whole namespace, by `ModelProfile.key`; of two drivers' bounds the stricter holds."""
+    model_limits: dict[str, ModelLimit] = Field(default_factory=dict[str, ModelLimit])
+    """Bounds on the use of models over the whole namespace, by `ModelProfile.key`; of two drivers' bounds the stricter holds.
+
+    They hold for runs that are admitted from now on, and for as long as the driver is there.
+    """
 
 
 class ChildRequest(Value):
@@ -115,7 +118,11 @@ class Refused(Value):
 
 
 class Postponed(Value):
-    """The child must wait until there is a parallel slot: an `AdmissionOrder` will tell."""
+    """The child must wait until there is a parallel slot: an `AdmissionOrder` will tell, and so does the same request, asked again.
+
+    A parent that does nothing but wait for its children gives its own slot back meanwhile (`SlotRequest`); else, with one slot, nobody ever goes on.
+    A wish that is not needed any more is withdrawn by a cancel of the child's id.
+    """
 
     kind: Literal["postponed"] = "postponed"
     run_id: str
@@ -123,16 +130,19 @@ class Postponed(Value):
 
 
 Admission = Annotated[Admitted | Refused, Discriminator("kind")]
-"""The answer for one child."""
+"""The decision on one child."""
+
+AdmitAnswer = Annotated[Admitted | Refused | Postponed, Discriminator("kind")]
+"""The answer for one child: the decision, or that it comes later."""
 
 
 class AdmitReply(Value):
     """The answers, in the order of the requests."""
 
-    admissions: tuple[Admission, ...]
+    admissions: tuple[AdmitAnswer, ...]
     """One for each child."""
     own_lane: LaneAddress | None = None
-    """The parent's own lane: its items go through it from now on."""
+    """The parent's own lane: its items go through it from now on. There already when children are only postponed."""
 
 
 class RunReport(Value):
@@ -148,8 +158,13 @@ class RunReport(Value):
     """Its own usage."""
     cost: Cost = NO_COST
     """Its own cost."""
-    settled: tuple[int, ...] = ()
-    """Numbers of the reservations whose calls are over: what they used is in this snapshot."""
+    settled: dict[int, NonNegativeInt] = Field(default_factory=dict[int, NonNegativeInt])
+    """Reservations that are over, by number, each with the tokens its model call used (0 for tool calls, and where nothing was sent).
+
+    A call is either under an open reservation or in the snapshot, never in both: a model call enters the accounts and this list together when it
+    ends, tool calls do so when they are granted (and leave the accounts again where they were not run after all). A reservation is named until a
+    report with it was answered, and before the run waits for anything else: others may wait for it.
+    """
 
 
 class EndReport(RunReport):
@@ -189,72 +204,6 @@ class ChargeReply(Value):
     """At most as many as asked for."""
     error: Failure | None = None
     """Which bound stands against the rest."""
-
-
-class ReserveRequest(Value):
-    """A run is about to make calls that a bound stands over, and says what they may consume at most."""
-
-    run_id: str
-    """The run."""
-    attempt: int
-    """Its attempt."""
-    number: int
-    """Its call counter; also the name of the reservation."""
-    model_calls: NonNegativeInt = 0
-    """Model calls, 0 or 1."""
-    tool_calls: NonNegativeInt = 0
-    """Tool calls."""
-    model: str | None = None
-    """`ModelProfile.key` of the model that is called."""
-    input_tokens: NonNegativeInt = 0
-    """Upper bound of the prompt."""
-    output_tokens: NonNegativeInt = 0
-    """Upper bound of the answer that is wished for; may be granted in part."""
-    input_cost: Decimal | None = None
-    """Upper bound in USD of what the prompt costs; `None` without a known price."""
-    output_price: Decimal | None = None
-    """Upper bound in USD of what one token of the answer costs; `None` without a known price."""
-
-
-WaitReason = Literal["budget", "model_limit", "parallel"]
-"""What a call or a run waits for: reservations of others, a bound on the model over the namespace, or a parallel slot."""
-
-
-class ReserveReply(Value):
-    """How much of it may be done, or that it has to wait."""
-
-    granted_model_calls: NonNegativeInt = 0
-    """At most as many as asked for."""
-    granted_tool_calls: NonNegativeInt = 0
-    """At most as many as asked for."""
-    output_tokens: NonNegativeInt | None = None
-    """Tokens the answer may have, to be sent as its limit; `None` where nothing bounds them."""
-    error: Failure | None = None
-    """Which bound stands against the rest."""
-    waits_for: WaitReason | None = None
-    """Nothing is decided yet: a `GrantOrder` will tell, and so does the same request, asked again."""
-
-
-class SlotRequest(Value):
-    """A run gives its parallel slot back because it only waits for its children, or takes it again."""
-
-    run_id: str
-    """The run."""
-    attempt: int
-    """Its attempt."""
-    number: int
-    """Its call counter."""
-    waiting: bool
-    """True: gives it back. False: wants to go on; answered like a reservation, before new runs are admitted."""
-
-
-class ThrottleReport(Value):
-    """A provider asked to be left alone: the whole fleet slows down, not only the run that heard it."""
-
-    model: str
-    """`ModelProfile.key`."""
-    seconds: float = Field(ge=0)
-    """For how long from now."""
 
 
 class CancelRequest(Value):

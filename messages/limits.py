@@ -1,7 +1,7 @@
 """Bounds of a tree or sub-tree of runs."""
 
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt
 
@@ -50,19 +50,32 @@ class Limits(Value):
     """Seconds for one tool call; a sub-agent called as a tool included."""
     stream_idle_timeout: PositiveFloat | None = None
     """Seconds without a byte from the provider before the call counts as stalled."""
+    unpriced: Literal["refuse", "ignore"] | None = None
+    """What `max_cost` does to a model call whose price is unknown: it is refused, or not counted. `None` is inherited, and `refuse` at the root."""
 
     def narrow(self, other: "Limits | None") -> "Limits":
         """Return the stricter of both for every bound."""
         if other is None:
             return self
         merged = {name: _stricter(getattr(self, name), getattr(other, name)) for name in _SMALLER}
-        return Limits(**merged)
+        return Limits(**merged, unpriced=_stricter_policy(self.unpriced, other.unpriced))
+
+    @property
+    def bounds_model_calls(self) -> bool:
+        """Whether model calls have to be reserved."""
+        return self.max_cost is not None or self.max_tokens is not None or self.max_model_calls is not None
 
 
 def _stricter(first: Any, second: Any) -> Any:
     if first is None:
         return second
     return first if second is None else min(first, second)
+
+
+def _stricter_policy(
+    first: Literal["refuse", "ignore"] | None, second: Literal["refuse", "ignore"] | None
+) -> Literal["refuse", "ignore"] | None:
+    return "refuse" if "refuse" in (first, second) else first or second
 
 
 class ModelLimit(Value):

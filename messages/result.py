@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, PositiveInt
 
 from .failure import Failure, FailureCode
+from .reservations import WaitReason
 from .transcript import FinishReason, Message
 from .usage import NO_COST, NO_USAGE, Cost, Usage
 from .value import Value
@@ -40,6 +41,8 @@ class RunRecord(Value):
     """Seconds since the epoch; `None` while it is live."""
     error: Failure | None = None
     """Why it did not complete."""
+    overrun: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """Limits of its (sub-)tree that were exceeded because a provider billed more than a call's upper bound; the sub-tree was stopped then."""
 
 
 class ModelCallRecord(Value):
@@ -123,6 +126,8 @@ class RunInfo(RunRecord):
     """Host and process of the driver."""
     cancelling: bool = Field(default=False)
     """Its flag is set and it has not ended yet."""
+    waits_for: WaitReason | None = None
+    """What a call of it, or its going on, waits for."""
     total_usage: Usage = NO_USAGE
     """The run's and all below it."""
     total_cost: Cost = NO_COST

@@ -9,7 +9,7 @@ from runtree.actors.supervision.records import Run
 from runtree.actors.supervision.registry import Registry
 from runtree.messages import Cost, Failure, Usage
 from runtree.messages.control import (
-    Admission,
+    AdmitAnswer,
     AdmitReply,
     AdmitRequest,
     Admitted,
@@ -135,6 +135,6 @@ class World:
         )
 
 
-def code(admission: Admission) -> str:
-    """Return "admitted", or the code of the refusal."""
-    return admission.kind if isinstance(admission, Admitted) else admission.error.code
+def code(answer: AdmitAnswer) -> str:
+    """Return "admitted" or "postponed", or the code of the refusal."""
+    return answer.error.code if isinstance(answer, Refused) else answer.kind
