@@ -111,7 +111,7 @@ async def test_c02_a_cancel_ends_the_wait_for_the_next_try() -> None:
 async def test_model_call_timeout_is_for_each_try() -> None:
     """P18: also where the model itself keeps no time."""
     agent = Agent("lead", ScriptedModel([["ha", Hang()], [Hang()], ["fine"]]), middleware=[QUICK])
-    tree = MemoryTree(agent, limits=Limits(model_call_timeout=0.02))
+    tree = MemoryTree(agent, limits=Limits(model_call_timeout=0.3))
     assert (await tree.execute()).output == "fine"
     assert ["model_call_timeout" in item.reason for item in tree.of("attempt_discarded")] == [True, True]
     assert shown(tree) == "fine"

@@ -149,7 +149,7 @@ async def test_recursion() -> None:
 async def test_child_times_out() -> None:
     """X03, X12: told through the supervisor, and nothing of it comes after the parent's completion."""
     hanging = Agent("sub", ScriptedModel([["word", Hang()]]))
-    tree = MemoryTree(Agent("lead", calls({"input": "a"}), agents=[hanging]), limits=Limits(tool_timeout=0.02))
+    tree = MemoryTree(Agent("lead", calls({"input": "a"}), agents=[hanging]), limits=Limits(tool_timeout=0.3))
     result = await tree.execute()
     answer = results_of(result)[0]
     assert (result.output, answer.outcome, "tool_timeout" in answer.text) == ("done", "timeout", True)
@@ -226,11 +226,11 @@ async def test_spawn_that_is_refused() -> None:
 async def test_a_tool_that_times_out_takes_its_child_along(sync: bool) -> None:
     """X12 for runs that a tool has started."""
 
-    @tool(timeout=0.02)
+    @tool(timeout=0.5)
     async def ask(ctx: ToolContext) -> None:
         await ctx.spawn("sub", "x")
 
-    @tool(name="ask", timeout=0.02)
+    @tool(name="ask", timeout=0.5)
     def ask_in_thread(ctx: ToolContext) -> None:
         ctx.blocking.spawn("sub", "x")
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -131,20 +132,23 @@ def test_the_demonstration_with_a_scripted_model(runtree: Command, tmp_path: Pat
 
 @pytest.mark.local_model
 @pytest.mark.timeout(600)
-def test_the_demonstration_on_a_real_model(runtree: Command) -> None:
-    """The main job, end to end: six files, six sub-agents, and the words of a language model on this machine."""
+def test_the_demonstration_on_a_real_model(runtree: Command, tmp_path: Path) -> None:
+    """The main job, end to end: some files, a sub-agent for each, and the words of a language model on this machine."""
     weights = pytest.importorskip("runtree.providers.local.weights")
     pytest.importorskip("xllamacpp", reason="NOT RUN: xllamacpp is not installed (pip install 'runtree[local]')")
     if weights.find("smollm2") is None:
         pytest.skip("NOT RUN: no weights of smollm2 here (runtree models pull smollm2)")
-    done = runtree("demo", "--json")
+    names = list(list_files(DOCUMENTS))[:3]
+    for name in names:
+        shutil.copy(DOCUMENTS / name, tmp_path)
+    done = runtree("demo", "--folder", str(tmp_path), "--json")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     output = rows[-1]["output"]
-    for name in list_files(DOCUMENTS):
+    for name in names:
         assert f"{name}: " in output
     assert "no summary" not in output
     said = [row for row in rows if row["kind"] == "run_completed" and row["depth"] == 1]
-    assert len(said) == 6
+    assert len(said) == len(names)
     assert all(len(row["output"]) > 20 and row["usage"]["output_tokens"] > 5 for row in said)
     assert any(row["kind"] == "model_delta" and row["depth"] == 1 for row in rows), "it streams"
