@@ -4,6 +4,7 @@
     python benchmarks/tree.py first  [--runs 50]
     python benchmarks/tree.py cancel [--runs 50] [--repeat 5]
     python benchmarks/tree.py memory
+    python benchmarks/tree.py slow   [--items 2000]
 
 Every measurement uses real HTTP against `model_server.py` on loopback. `fanout --naive` also measures plain Ray as one would first write it (an actor
 for each sub-agent, one `ray.util.queue.Queue`, one item a call), which takes minutes, and prints the ratio.
@@ -211,17 +212,47 @@ async def memory(base_url: str, _: argparse.Namespace) -> None:
         print(f"empty actor {base[0]:.1f} MiB, run actors {', '.join(f'{x:.1f}' for x in actors)} MiB")
 
 
+async def slow(base_url: str, arguments: argparse.Namespace) -> None:
+    """Memory of a tree whose reader takes 10 ms an item while its models could send a thousand times as much."""
+    children, deltas = 4, 100_000
+    roles = ("RunActor", "StreamQueue")
+    samples: list[dict[str, float]] = []
+    async with Runtime("local", warm=children + 1, ray_options=QUIET) as runtime:
+        await runtime.warmed()
+        await runtime.run(fan(base_url, children, "burst-500"), "go")
+        run = await runtime.start(fan(base_url, children, f"burst-{deltas}"), "go")
+        taken = 0
+        async for _ in run:
+            await asyncio.sleep(0.01)
+            taken += 1
+            if taken % 100 == 0:
+                samples.append({role: sum(private_mib(role)) for role in roles})
+            if taken == arguments.items:
+                break
+        report = await run.cancel(grace=5.0)
+        run.close()
+    for role in roles:
+        figures = [sample[role] for sample in samples]
+        print(
+            f"{role}: {figures[0]:.1f} MiB after 100 items, {figures[-1]:.1f} MiB after {taken}, at most {max(figures):.1f} MiB"
+        )
+    print(f"cancelled in {report.elapsed * 1000:.0f} ms with full buffers, {len(report.killed)} killed")
+
+
 def main() -> None:
     """Read the command line and measure."""
     parser = argparse.ArgumentParser(description="What a tree of runs costs.")
-    parser.add_argument("measurement", choices=["fanout", "first", "cancel", "memory"])
+    parser.add_argument("measurement", choices=["fanout", "first", "cancel", "memory", "slow"])
     parser.add_argument("--children", type=int, default=100)
     parser.add_argument("--deltas", type=int, default=500)
     parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--naive", action="store_true")
     arguments = parser.parse_args()
-    measurement = {"fanout": fanout, "first": first, "cancel": cancel, "memory": memory}[arguments.measurement]
+    measurement = {"fanout": fanout, "first": first, "cancel": cancel, "memory": memory, "slow": slow}[
+        arguments.measurement
+    ]
     with model_server() as base_url:
         asyncio.run(measurement(base_url, arguments))
 
