@@ -78,7 +78,11 @@ class OpenRuntime:
         packed_value, conversation, labels = _pickled("input", value), packed_messages(messages), checked_tags(tags)
         run_id = new_run_id()
         request = ChildRequest(
-            run_id=run_id, agent=agent.name, limits=(limits or Limits()).narrow(agent.limits), poolable=agent.poolable
+            run_id=run_id,
+            agent=agent.name,
+            limits=(limits or Limits()).narrow(agent.limits),
+            model=agent.model_name,
+            poolable=agent.poolable,
         )
         reply = await self.supervisor.admit(AdmitRequest(driver_id=self._driver_id, children=(request,)))
         admitted = admitted_or_raise(reply.admissions[0])

@@ -66,6 +66,10 @@ class RunActor:
         self._poll: asyncio.Task[None] | None = None
         self._live: dict[str, _LiveRun] = {}
 
+    def __repr__(self) -> str:
+        # Ray shows it in its dashboard and before each line the actor logs.
+        return self._name
+
     @in_group("control")
     async def start(self, queues: Sequence[str] = ()) -> ProcessInfo:
         """Open the long-poll, and get ready what a first run would wait for; tells which process this is.

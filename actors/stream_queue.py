@@ -13,6 +13,7 @@ from ..messages.control import LaneAddress
 from ..messages.errors import InternalError, RuntreeError
 from ..messages.items import Stamp
 from .lane_client import LaneClient
+from .metrics import PUBLISH_SECONDS, QueueMetrics
 from .remote import in_group, put
 from .stream.buffer import Buffer
 from .stream.lane_port import Flow, PushReply
@@ -47,10 +48,16 @@ class StreamQueue:
         self._home: asyncio.AbstractEventLoop | None = None
         self._relays: dict[int, Relay] = {}
         self._producers: dict[tuple[str, str], Signal] = {}
+        self._publishing: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        # Ray shows it in its dashboard and before each line the actor logs.
+        return self._name
 
     async def start(self) -> None:
         """Make the loop of the default group the home of the state."""
         self._home = asyncio.get_running_loop()
+        self._publishing = self._home.create_task(self._publish())
 
     async def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
         """Offer frames; see `LanePort.push`."""
@@ -205,6 +212,13 @@ class StreamQueue:
         relay = self._relays.pop(id(buffer), None)
         if relay is not None:
             await relay.aclose()
+
+    async def _publish(self) -> None:
+        """Let Prometheus see how full the lanes are."""
+        metrics = QueueMetrics(self._namespace)
+        while True:
+            metrics.publish(self._lanes.depth())
+            await asyncio.sleep(PUBLISH_SECONDS)
 
     def _check_home(self) -> None:
         if asyncio.get_running_loop() is not self._home:

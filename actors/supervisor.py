@@ -14,13 +14,16 @@ from typing import Any, Final, TypeVar
 from ..messages.control import CancelRequest, KillOrder
 from ..messages.errors import RuntreeError, VersionMismatchError
 from ..messages.loss import LossReport
+from ..messages.overview import SupervisorInfo
 from ..messages.result import CancelReport
 from ..messages.version import VERSION, WIRE_VERSION
-from .remote import exists, in_group, kill_by_name
+from .metrics import PUBLISH_SECONDS, SupervisorMetrics
+from .remote import exists, in_group, kill_by_name, node_id
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
 from .supervision.desk import Answer, Call, Desk
 from .supervision.mailboxes import Mailboxes
+from .supervision.overview import drivers_of, view_of
 from .supervision.records import Run
 from .supervision.registry import ORPHAN_GRACE, Registry
 
@@ -48,6 +51,7 @@ class Supervisor:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
+        self._started = time.time()
         self._mailboxes = Mailboxes(start=time.time_ns(), on_put=self._wake)
         self._registry = Registry(namespace, self._mailboxes)
         self._desk = Desk(self._registry)
@@ -56,6 +60,10 @@ class Supervisor:
         self._flags = Signal()
         self._home: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        # Ray shows it in its dashboard and before each line the actor logs.
+        return f"supervisor:{self._namespace}"
 
     async def start(self, wire_version: int, version: str) -> int:
         """Make the loop of the default group the home of the state.
@@ -77,6 +85,7 @@ class Supervisor:
             self._home = asyncio.get_running_loop()
             self._spawn(self._end_graces())
             self._spawn(self._sweep())
+            self._spawn(self._publish())
         return os.getpid()
 
     async def batch(self, calls: Sequence[Call]) -> list[Answer]:
@@ -93,6 +102,26 @@ class Supervisor:
     async def runs(self, ended: bool) -> list[str]:
         """Return the live runs, or all that are remembered."""
         return [info.to_json() for info in self._registry.runs(ended=ended)]
+
+    async def view(self, ended: bool, most: int) -> str:
+        """Return what runs, at most so many runs one by one; cheap enough to be asked every second."""
+        return view_of(self._registry, self._namespace, time.time(), ended=ended, most=most).to_json()
+
+    async def describe(self) -> str:
+        """Return what this supervisor is; answered to callers of any version."""
+        live = sum(run.live for run in self._registry.every_run())
+        return SupervisorInfo(
+            namespace=self._namespace,
+            version=VERSION,
+            wire_version=WIRE_VERSION,
+            host=platform.node(),
+            pid=os.getpid(),
+            node_id=node_id(),
+            started=self._started,
+            live_runs=live,
+            ended_runs=len(self._registry.every_run()) - live,
+            drivers=drivers_of(self._registry),
+        ).to_json()
 
     @in_group("wait")
     async def lost(self, report: str) -> str:
@@ -123,6 +152,8 @@ class Supervisor:
         caller = None if request.caller_run_id is None else self._registry.find(request.caller_run_id)
         if caller is None or caller not in live:
             await self._ended(live, request.grace)
+            if live:
+                self._registry.tally.cancel_seconds.append(time.monotonic() - began)
         return CancelReport(
             run_id=request.run_id,
             was_live=bool(live),
@@ -200,6 +231,13 @@ class Supervisor:
                 if silent or not await exists(driver.hello.queues[0], self._namespace):
                     self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
                     self._changed()
+
+    async def _publish(self) -> None:
+        """Let Prometheus see the numbers."""
+        metrics = SupervisorMetrics(self._namespace)
+        while True:
+            metrics.publish(self._registry.tally, [driver.leases for driver in self._registry.drivers()])
+            await asyncio.sleep(PUBLISH_SECONDS)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

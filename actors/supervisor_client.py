@@ -19,6 +19,7 @@ from ..messages.control import (
 )
 from ..messages.errors import RuntreeError
 from ..messages.loss import LossReport, LossVerdict
+from ..messages.overview import NamespaceView, SupervisorInfo
 from ..messages.result import CancelReport, RunInfo, RunRecord
 from ..messages.usage import Totals
 from ..messages.version import VERSION, WIRE_VERSION
@@ -152,6 +153,14 @@ class SupervisorClient:
     async def runs(self, *, ended: bool) -> tuple[RunInfo, ...]:
         """Return the live runs, or all that are remembered."""
         return tuple(RunInfo.from_json(info) for info in await self._call("runs", ended))
+
+    async def view(self, *, ended: bool, most: int) -> NamespaceView:
+        """Return what runs, at most so many runs one by one."""
+        return NamespaceView.from_json(await self._call("view", ended, most))
+
+    async def describe(self) -> SupervisorInfo:
+        """Return what the supervisor is, whatever its version."""
+        return SupervisorInfo.from_json(await self._call("describe"))
 
     async def poll_for_ever(
         self, process: str, obey: Callable[[Order], Awaitable[None] | None], pause: float = 0.0

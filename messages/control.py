@@ -60,6 +60,8 @@ class ChildRequest(Value):
     """The parent's call it answers."""
     limits: Limits | None = None
     """Bounds of its sub-tree, before they are narrowed by what it inherits."""
+    model: str = ""
+    """Name of its agent's model, for people."""
     poolable: bool = True
     """Whether a warm actor of the driver's pool will do."""
     max_attempts: PositiveInt = 1

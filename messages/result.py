@@ -128,6 +128,10 @@ class RunInfo(RunRecord):
     """Its flag is set and it has not ended yet."""
     waits_for: WaitReason | None = None
     """What a call of it, or its going on, waits for."""
+    model: str = ""
+    """Name of its agent's model, as far as the agent tells."""
+    progress: float = 0.0
+    """When the supervisor last heard of it, seconds since the epoch."""
     total_usage: Usage = NO_USAGE
     """The run's and all below it."""
     total_cost: Cost = NO_COST

@@ -144,6 +144,7 @@ def ray_cluster() -> Iterator[None]:
             include_dashboard=False,
             log_to_driver=False,
             object_store_memory=200 * 1024**2,
+            _system_config={"metrics_report_interval_ms": 1000},  # ten seconds otherwise
         )
         try:
             yield

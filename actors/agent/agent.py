@@ -80,6 +80,11 @@ class Agent:
         """Whether a warm process will do for its runs: one that asks for resources of its own needs a process that was placed for it."""
         return self.reuse and not self.resources
 
+    @property
+    def model_name(self) -> str:
+        """Name of its model, for people."""
+        return self.model if isinstance(self.model, str) else self.model.profile.model
+
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"
 

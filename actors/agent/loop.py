@@ -104,8 +104,7 @@ class AgentRun:
         """
         state = self._state
         began = time.perf_counter()
-        model = state.agent.model
-        name = model if isinstance(model, str) else model.profile.model
+        name = state.agent.model_name
         state.emit(RunStarted, agent=state.agent.name, model=name, call_id=self._call_id, tags=dict(state.context.tags))
         result, error = await self._outcome()
         result, totals = await self._last_words(result, error)

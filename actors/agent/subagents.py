@@ -116,7 +116,12 @@ class Children:
         the child is told, and its end awaited.
         """
         request = ChildRequest(
-            run_id=new_run_id(), agent=agent.name, call_id=call_id, limits=agent.limits, poolable=agent.poolable
+            run_id=new_run_id(),
+            agent=agent.name,
+            call_id=call_id,
+            limits=agent.limits,
+            model=agent.model_name,
+            poolable=agent.poolable,
         )
         with anyio.CancelScope(shield=True):
             try:

@@ -7,6 +7,7 @@ which is relayed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ...messages.codec import Frame
 from ...messages.control import LaneAddress
@@ -24,6 +25,17 @@ class Bounds:
     items: int = 4096
     bytes: int = 16 * 1024 * 1024
     flow: Flow = "block"
+
+
+class Depth(NamedTuple):
+    """How full the lanes of a queue are."""
+
+    items: int
+    """Items that wait."""
+    bytes: int
+    """Bytes that wait."""
+    dropped: int
+    """Items that were thrown away since the queue's start."""
 
 
 @dataclass(slots=True)
@@ -49,6 +61,8 @@ class Lanes:
     def __init__(self, queue: str) -> None:
         self._queue = queue
         self._lanes: dict[str, _Lane] = {}
+        self._dropped_before = 0
+        """Items thrown away by buffers that are gone."""
 
     def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None = None) -> Buffer | None:
         """Make a lane; does nothing if it exists.
@@ -155,12 +169,22 @@ class Lanes:
     def drop(self, root_run_id: str) -> list[Buffer]:
         """Forget a tree; returns its buffers, whose waiters have to be woken."""
         buffers = [lane.way.buffer for lane in self._of(root_run_id)]
+        self._dropped_before += sum(buffer.dropped_items for buffer in {id(each): each for each in buffers}.values())
         for name in [name for name, lane in self._lanes.items() if lane.root_run_id == root_run_id]:
             del self._lanes[name]
         for buffer in buffers:
             buffer.set_flow("void")
             buffer.data.notify()
         return buffers
+
+    def depth(self) -> Depth:
+        """Return how full the lanes are."""
+        buffers = {id(lane.way): lane.way.buffer for lane in self._lanes.values()}.values()
+        return Depth(
+            sum(buffer.items for buffer in buffers),
+            sum(buffer.bytes for buffer in buffers),
+            self._dropped_before + sum(buffer.dropped_items for buffer in buffers),
+        )
 
     def __len__(self) -> int:
         return len(self._lanes)

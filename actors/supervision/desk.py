@@ -73,13 +73,18 @@ class Desk:
 
     def _begin(self, run_id: str, attempt: int) -> str | None:
         flag = self._registry.begin(run_id, attempt)
+        self._heard_of(run_id)
         return None if flag is None else flag.reason
 
     def _charge(self, request: str) -> str:
-        return self._registry.charge(ChargeRequest.from_json(request)).to_json()
+        charge = ChargeRequest.from_json(request)
+        self._heard_of(charge.run_id)
+        return self._registry.charge(charge).to_json()
 
     def _report(self, report: str) -> str:
-        return self._registry.report(RunReport.from_json(report)).to_json()
+        accounts = RunReport.from_json(report)
+        self._heard_of(accounts.run_id)
+        return self._registry.report(accounts).to_json()
 
     def _end(self, report: str) -> None:
         self._registry.end(EndReport.from_json(report), self._clock())
@@ -91,3 +96,9 @@ class Desk:
 
     def _totals(self, run_id: str) -> str:
         return self._registry.get(run_id).totals().to_json()
+
+    def _heard_of(self, run_id: str) -> None:
+        """Note that a run makes progress."""
+        run = self._registry.find(run_id)
+        if run is not None:
+            run.progress = self._clock()

@@ -55,6 +55,10 @@ class Run:
     deadline: float | None
     started: float
     lease: Lease
+    model: str = ""
+    """Name of its agent's model, as far as the agent tells."""
+    progress: float = 0.0
+    """When it was last heard of."""
     own_lane: LaneAddress | None = None
     status: RunStatus = "pending"
     ended: float | None = None
@@ -144,6 +148,8 @@ class Run:
             **self._fields(),
             driver=self.driver.label,
             cancelling=self.live and self.flag is not None,
+            model=self.model,
+            progress=self.progress,
             total_usage=totals.total_usage,
             total_cost=totals.total_cost,
         )

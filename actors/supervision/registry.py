@@ -5,6 +5,7 @@ Time comes in as an argument (seconds since the epoch); orders for processes go 
 """
 
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import Final, TypeVar
 
 from ...messages.control import (
@@ -32,6 +33,7 @@ from ...messages.usage import Cost, Totals, Usage
 from . import bounds
 from .mailboxes import Mailboxes
 from .records import Driver, Flag, Run
+from .tally import Tally
 
 KEPT_TREES: Final = 1000
 """Ended trees that are remembered, for `ps` and for late questions."""
@@ -51,6 +53,8 @@ class Registry:
     def __init__(self, namespace: str, mailboxes: Mailboxes) -> None:
         self._namespace = namespace
         self._mailboxes = mailboxes
+        self.tally = Tally()
+        """What has happened, for metrics."""
         self._drivers: dict[str, Driver] = {}
         self._runs: dict[str, Run] = {}
         self._ended_trees: OrderedDict[str, None] = OrderedDict()
@@ -148,7 +152,7 @@ class Registry:
         run = self.get(report.run_id)
         if report.attempt == run.stamp.attempt and report.number > run.report_number:
             run.report_number = report.number
-            run.account(report.usage, report.cost)
+            self._account(run, report.usage, report.cost)
         return run.totals()
 
     def end(self, report: EndReport, now: float) -> None:
@@ -233,6 +237,10 @@ class Registry:
         """Return the records of a run and all below it."""
         return tuple(run.record() for run in self.get(run_id).subtree())
 
+    def every_run(self) -> Collection[Run]:
+        """Return the live runs and those that are remembered, in the order of their admission."""
+        return self._runs.values()
+
     def runs(self, *, ended: bool) -> tuple[RunInfo, ...]:
         """Return the live runs, or all that are remembered."""
         return tuple(run.info() for run in self._runs.values() if ended or run.live)
@@ -277,11 +285,14 @@ class Registry:
             limits=limits,
             deadline=_sooner(None if parent is None else parent.deadline, own_limits, now),
             started=now,
+            progress=now,
+            model=child.model,
             lease=lease,
         )
         self._runs[run.run_id] = run
         if parent is not None:
             parent.adopt(run)
+        self.tally.begin(run.agent, poolable=child.poolable, warm=lease.warm)
         return _admitted(run)
 
     def _own_lane(self, run: Run) -> LaneAddress:
@@ -304,6 +315,7 @@ class Registry:
     def _end(self, run: Run, status: RunStatus, now: float) -> None:
         """Note an end. What still lives below the run has nobody to report to any more: its flags are set."""
         run.status, run.ended = status, now
+        self.tally.end(run.agent, status, run.cost)
         self._flagged.pop(run.run_id, None)
         self._mailboxes.close(run.lease.actor)
         if run.live_below:
@@ -320,7 +332,12 @@ class Registry:
     def _doubt_accounts(self, run: Run) -> None:
         """Mark that a run whose process is gone may have used more than it could report."""
         if run.status == "running":
-            run.account(run.usage + Usage(precision="unknown"), run.cost + Cost(precision="unknown"))
+            self._account(run, run.usage + Usage(precision="unknown"), run.cost + Cost(precision="unknown"))
+
+    def _account(self, run: Run, usage: Usage, cost: Cost) -> None:
+        """Take a cumulative snapshot of a run's own accounts."""
+        self.tally.spend(run.agent, (run.usage, usage), (run.cost, cost))
+        run.account(usage, cost)
 
     def _retire(self, run: Run) -> None:
         """Have the driver replace the warm actor of a run."""

@@ -1,5 +1,6 @@
 """What Ray has of ours at the moment: named actors and their processes."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,18 @@ def actor_processes() -> set[int]:
         except OSError:
             continue
     return found
+
+
+def shown_names() -> set[str]:
+    """What the dashboard and the prefixes of logs call the living actors."""
+    accessor: Any = ray._private.state.state._connect_and_get_accessor()
+    table: Any = importlib.import_module("ray.core.generated.gcs_pb2").ActorTableData
+    rows = [table.FromString(row) for row in accessor.get_actor_table(None, "ALIVE")]
+    return {row.repr_name for row in rows}
+
+
+def metrics_address() -> str:
+    """Where Prometheus reads the metrics of this session's node; the agent is there also without a dashboard."""
+    nodes: Any = ray.nodes
+    (node,) = nodes()
+    return f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
