@@ -22,6 +22,7 @@ from .remote import exists, in_group, kill_by_name, node_id
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
 from .supervision.desk import Answer, Call, Desk
+from .supervision.lending import Kill
 from .supervision.mailboxes import Mailboxes
 from .supervision.overview import drivers_of, view_of
 from .supervision.records import Run
@@ -164,8 +165,11 @@ class Supervisor:
         ).to_json()
 
     async def _ended(self, runs: list[Run], grace: float) -> None:
-        """Wait until all runs have ended, but no longer than their graces one after the other, bottom-up, and a margin."""
-        levels = len({run.stamp.depth for run in runs})
+        """Wait until all runs have ended, but no longer than their graces one after the other, bottom-up, and a margin.
+
+        A run that shares its actor is killed after the grace of those beside it.
+        """
+        levels = len({run.stamp.depth for run in runs}) + any(run.lease.shared for run in runs)
         deadline = time.monotonic() + grace * levels + CANCEL_MARGIN
         while any(run.live for run in runs) and (left := deadline - time.monotonic()) > 0:
             await self._ends.wait(left)
@@ -203,27 +207,27 @@ class Supervisor:
     async def _end_graces(self) -> None:
         """Have every run killed that outlives its grace."""
         while True:
-            due = self._registry.condemn_due(time.time())
-            for run in due:
-                order = KillOrder(actor=run.lease.actor, lease=run.lease.number, run_id=run.run_id)
-                self._mailboxes.put(run.driver.hello.driver_id, order)
-                self._spawn(self._make_sure(run))
+            for kill in self._registry.condemn_due(time.time()):
+                order = KillOrder(actor=kill.lease.actor, lease=kill.lease.number, run_id=kill.run.run_id)
+                self._mailboxes.put(kill.run.driver.hello.driver_id, order)
+                self._spawn(self._make_sure(kill))
             next_time = self._registry.next_kill_time()
             wait = _SWEEP_SECONDS if next_time is None else max(0.0, next_time - time.time())
             await self._flags.wait(min(wait, _SWEEP_SECONDS))
 
-    async def _make_sure(self, run: Run) -> None:
+    async def _make_sure(self, kill: Kill) -> None:
         """Kill a condemned run's actor by name if its driver does not."""
+        run = kill.run
         deadline = time.monotonic() + _KILL_PATIENCE
-        while run.live and (left := deadline - time.monotonic()) > 0:
+        while kill.pending and (left := deadline - time.monotonic()) > 0:
             await self._ends.wait(left)
-        if run.live:
-            await kill_by_name(run.lease.actor, self._namespace)
+        if kill.pending:
+            await kill_by_name(kill.lease.actor, self._namespace)
             self._registry.killed(run, time.time())
             self._changed()
 
     async def _sweep(self) -> None:
-        """Drop drivers that are gone: Ray has ended their actors with them, queue actors included."""
+        """Drop drivers that are gone: Ray has ended their actors with them, queue actors included. Shrink pools that are idle."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             for driver in self._registry.drivers():
@@ -231,6 +235,7 @@ class Supervisor:
                 if silent or not await exists(driver.hello.queues[0], self._namespace):
                     self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
                     self._changed()
+            self._registry.shrink_pools(time.time())
 
     async def _publish(self) -> None:
         """Let Prometheus see the numbers."""

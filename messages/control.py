@@ -47,6 +47,10 @@ class DriverHello(Value):
 
     They hold for runs that are admitted from now on, and for as long as the driver is there.
     """
+    warm: NonNegativeInt = 0
+    """Size of its pool."""
+    warm_idle_seconds: float = 300.0
+    """Seconds after which idle actors of its pool are ended."""
 
 
 class ChildRequest(Value):
@@ -68,6 +72,10 @@ class ChildRequest(Value):
     """Actors it may lose before the loss is its failure."""
     runs_per_actor: PositiveInt = 1
     """Runs of its tree and agent that may share an actor."""
+    agent_key: str = ""
+    """Which agent of the tree it is: names need not be unique."""
+    resources: dict[str, float] = Field(default_factory=dict)
+    """What an actor that runs are to share asks of its node."""
 
 
 class AdmitRequest(Value):
@@ -103,6 +111,8 @@ class Admitted(Value):
     """Name of the actor that will run it."""
     lease: int = 0
     """Number of the lease."""
+    shared: bool = False
+    """Others of its tree may run on the actor: the driver starts and ends it, and whoever calls it waits for its name."""
     limited_models: tuple[str, ...] = ()
     """Models whose calls have to be reserved because of bounds over the namespace, by `ModelProfile.key`."""
     paused_models: dict[str, float] = Field(default_factory=dict)
@@ -248,11 +258,29 @@ class KillOrder(Value):
 
 
 class RetireOrder(Value):
-    """A warm actor will take no more runs: whoever called it last ends it; the driver is to start another."""
+    """An actor of the driver will take no more runs: its last caller may still read its answer, then it is ended."""
 
     kind: Literal["retire"] = "retire"
     actor: str
     """Name of the actor."""
+    shrink: bool = False
+    """The pool is to be smaller by one, until it is refilled."""
+
+
+class StartOrder(Value):
+    """The driver is to start an actor that runs will share; they wait for its name."""
+
+    kind: Literal["start"] = "start"
+    actor: str
+    """Name it gets."""
+    resources: dict[str, float] = Field(default_factory=dict)
+    """What it asks of its node, beyond what every run actor does."""
+
+
+class RefillOrder(Value):
+    """The pool that was shrunk is used again: the driver is to bring it to its size."""
+
+    kind: Literal["refill"] = "refill"
 
 
 class GrantOrder(Value):
@@ -292,7 +320,8 @@ class PauseOrder(Value):
 
 
 Order = Annotated[
-    CancelOrder | KillOrder | RetireOrder | GrantOrder | AdmissionOrder | PauseOrder, Discriminator("kind")
+    CancelOrder | KillOrder | RetireOrder | StartOrder | RefillOrder | GrantOrder | AdmissionOrder | PauseOrder,
+    Discriminator("kind"),
 ]
 """What a poll can bring."""
 

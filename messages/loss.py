@@ -37,5 +37,7 @@ class LossVerdict(Value):
     """The supervisor had it killed."""
     lanes: tuple[LaneAddress, ...] = ()
     """Own lanes of the lost run and of all below it, deepest first."""
+    preempted: bool = False
+    """Its actor was killed because of another run: does not count against its attempts."""
     again: Admitted | None = None
     """The next attempt, if there is one: to be started once the lost one is fenced."""

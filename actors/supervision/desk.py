@@ -63,7 +63,7 @@ class Desk:
         self._registry.leave(driver_id, self._clock(), "its Runtime was closed")
 
     def _offer(self, driver_id: str, actor: str) -> None:
-        self._registry.driver(driver_id).leases.offer(actor)
+        self._registry.driver(driver_id).leases.offer(actor, self._clock())
 
     def _withdraw(self, driver_id: str, actor: str) -> None:
         self._registry.driver(driver_id).leases.remove(actor)

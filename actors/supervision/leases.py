@@ -1,11 +1,32 @@
-"""Which warm actors of a driver are idle, and which run holds which actor under which lease number."""
+"""Which warm actors of a driver are idle, and which runs hold which actor under which lease number.
 
-from dataclasses import dataclass
+An actor is lent to one run, or, packed, to several of one tree and one agent. An actor from which a run has to be killed takes no new runs and is
+killed as soon as the others have ended, at the latest when their grace has.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_NEVER = float("inf")
+
+SURPLUS_SECONDS = 10.0
+"""Idle time of an actor beyond the size of the pool: the next turn of a tree often needs it again, and it holds memory."""
+
+
+class Packing(NamedTuple):
+    """Which runs may share an actor."""
+
+    root_run_id: str
+    """Their tree."""
+    agent: str
+    """Key of their agent in the tree."""
+    size: int
+    """How many may at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An actor lent to one run."""
+    """An actor lent to a run, alone or with others."""
 
     actor: str
     """Name of the actor."""
@@ -14,16 +35,65 @@ class Lease:
     run_id: str
     """The run that holds it."""
     warm: bool
-    """The actor belongs to the driver's pool and goes back to it."""
+    """The actor was in the driver's pool before."""
+    shared: bool = False
+    """Other runs may hold it too: it is the driver's in any case."""
+    fresh: bool = False
+    """It is shared, and the driver has yet to start it."""
+
+
+class Doomed(NamedTuple):
+    """An actor that is to be killed, and will be lent no more."""
+
+    actor: str
+    """Its name."""
+    condemned: tuple[Lease, ...]
+    """Of the runs for which it is killed."""
+    bystanders: tuple[Lease, ...]
+    """Of the runs that are lost with it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Actor:
+    """An actor that runs hold."""
+
+    name: str
+    of_driver: bool
+    """The driver ends it, and not whoever called it."""
+    returns: bool
+    """It goes to the pool when nobody holds it any more."""
+    packing: Packing | None
+    warm: bool = False
+    """It was in the pool before."""
+    holders: dict[int, Lease] = field(default_factory=dict[int, Lease])
+    condemned: set[int] = field(default_factory=set[int])
+    draining: bool = False
+    kill_at: float = _NEVER
+
+    @property
+    def has_room(self) -> bool:
+        return self.packing is not None and not self.draining and len(self.holders) < self.packing.size
+
+    @property
+    def kill_time(self) -> float:
+        if not self.condemned:
+            return _NEVER
+        return self.kill_at if len(self.holders) > len(self.condemned) else 0.0
 
 
 class Leases:
     """The pool of one driver. Actors never change their driver."""
 
     def __init__(self) -> None:
-        self._idle: list[str] = []
-        self._held: dict[str, Lease] = {}
+        self._idle: dict[str, float] = {}
+        """Since when, the latest last."""
+        self._held: dict[str, _Actor] = {}
+        self._open: dict[Packing, dict[str, _Actor]] = {}
+        """Shared actors with room."""
+        self._dying: dict[str, _Actor] = {}
+        """Actors with condemned runs."""
         self._numbers = 0
+        self._shrunk = False
 
     @property
     def idle(self) -> int:
@@ -33,40 +103,144 @@ class Leases:
     @property
     def held(self) -> int:
         """Leases that have not ended."""
-        return len(self._held)
+        return sum(len(actor.holders) for actor in self._held.values())
 
-    def offer(self, actor: str) -> None:
+    def offer(self, actor: str, now: float = 0.0) -> None:
         """Add a warm actor; a repeated call changes nothing."""
-        if actor not in self._held and actor not in self._idle:
-            self._idle.append(actor)
+        if actor not in self._held:
+            self._idle.setdefault(actor, now)
 
-    def take(self, run_id: str, cold_name: str, *, poolable: bool) -> Lease:
-        """Lend an idle warm actor if there is one, else note the cold one that will be started under `cold_name`."""
-        warm = poolable and bool(self._idle)
-        # The one that was used last: its memory is the likeliest to be at hand, and whoever called it last may know it still.
-        actor = self._idle.pop() if warm else cold_name
+    def take(self, run_id: str, cold_name: str, *, poolable: bool, packing: Packing | None = None) -> Lease:
+        """Lend an actor: a shared one that has room, else an idle warm one, else a cold one that will be started under `cold_name`."""
         self._numbers += 1
-        lease = self._held[actor] = Lease(actor, self._numbers, run_id, warm)
+        shared = packing is not None
+        actor = next(iter(self._open.get(packing, {}).values()), None) if packing is not None else None
+        fresh = False
+        if actor is None and poolable and self._idle:
+            # The one that was used last: its memory is the likeliest to be at hand, and whoever called it last may know it still.
+            name, _ = self._idle.popitem()
+            actor = _Actor(name, of_driver=True, returns=True, packing=packing, warm=True)
+        elif actor is None:
+            # A run that is started again may find its earlier actor still draining under the plain name.
+            name = f"{cold_name}.{self._numbers}" if shared else cold_name
+            fresh = shared
+            actor = _Actor(name, of_driver=shared, returns=shared and poolable, packing=packing)
+        lease = Lease(actor.name, self._numbers, run_id, actor.warm, shared, fresh)
+        self._held[actor.name] = actor
+        actor.holders[lease.number] = lease
+        self._sort(actor)
         return lease
 
-    def give_back(self, lease: Lease, *, reusable: bool) -> bool:
-        """End a lease; returns whether the actor is idle again (a withdrawn or worn-out one never is)."""
-        if self._held.get(lease.actor) != lease:
+    def give_back(self, lease: Lease, *, reusable: bool, now: float = 0.0) -> bool:
+        """End a lease; returns whether the driver has to end the actor, because it is worn out or for nobody else."""
+        actor = self._holding(lease)
+        if actor is None:
             return False
-        del self._held[lease.actor]
-        if reusable and lease.warm:
-            self._idle.append(lease.actor)
-            return True
+        self._release(actor, lease)
+        actor.draining |= not reusable
+        self._sort(actor)
+        if actor.holders:
+            return False
+        if actor.draining or not actor.returns:
+            return actor.of_driver
+        self._idle[actor.name] = now
         return False
 
     def withdraw(self, lease: Lease) -> bool:
-        """Take an actor out for good, so that it can be killed without hitting a later run; False if the lease had ended."""
-        if self._held.get(lease.actor) != lease:
+        """Take an actor that one run had for itself out for good; returns whether the driver has to replace it."""
+        actor = self._holding(lease)
+        if actor is None or actor.packing is not None:
             return False
-        del self._held[lease.actor]
-        return True
+        self._release(actor, lease)
+        self._sort(actor)
+        return actor.of_driver
+
+    def condemn(self, lease: Lease, kill_at: float) -> None:
+        """Have the actor of a lease killed: now if nobody else holds it, else when the others have ended, at the latest at `kill_at`."""
+        actor = self._holding(lease)
+        if actor is None:
+            return
+        actor.condemned.add(lease.number)
+        actor.draining = True
+        actor.kill_at = min(actor.kill_at, kill_at)
+        self._sort(actor)
+
+    def doomed(self, now: float) -> list[Doomed]:
+        """Take out the actors whose time has come."""
+        return [self._take_out(actor) for actor in list(self._dying.values()) if actor.kill_time <= now]
+
+    def next_kill_time(self) -> float:
+        """Return when the next actor has to be killed; infinity if none has to be."""
+        return min((actor.kill_time for actor in self._dying.values()), default=_NEVER)
+
+    def alone(self, lease: Lease) -> bool:
+        """Whether no other run holds the actor."""
+        actor = self._held.get(lease.actor)
+        return actor is None or not actor.holders.keys() - {lease.number}
 
     def remove(self, actor: str) -> None:
         """Forget an idle actor that is gone."""
-        if actor in self._idle:
-            self._idle.remove(actor)
+        self._idle.pop(actor, None)
+
+    def expire(self, now: float, size: int, idle_seconds: float) -> tuple[list[str], list[str]]:
+        """Take out actors that have been idle for long: those beyond the pool's size, and, after `idle_seconds`, all of it but one.
+
+        Args:
+            now: The time.
+            size: Size of the pool.
+            idle_seconds: How long an actor of it may be idle.
+
+        Returns:
+            Those beyond the size, and those by which the pool shrinks until it is asked for an actor again.
+        """
+        surplus: list[str] = []
+        shrunk: list[str] = []
+        have = len(self._idle) + sum(actor.returns for actor in self._held.values())
+        for name, since in sorted(self._idle.items(), key=lambda entry: entry[1]):
+            if have - len(surplus) > size and now - since >= SURPLUS_SECONDS:
+                surplus.append(name)
+            elif have - len(surplus) - len(shrunk) > 1 and now - since >= idle_seconds:
+                shrunk.append(name)
+        for name in surplus + shrunk:
+            del self._idle[name]
+        self._shrunk |= bool(shrunk)
+        return surplus, shrunk
+
+    def wants_refill(self) -> bool:
+        """Whether the pool shrunk and is in use again; true once."""
+        refill = self._shrunk and bool(self._held)
+        self._shrunk &= not refill
+        return refill
+
+    def _holding(self, lease: Lease) -> _Actor | None:
+        actor = self._held.get(lease.actor)
+        return actor if actor is not None and lease.number in actor.holders else None
+
+    def _release(self, actor: _Actor, lease: Lease) -> None:
+        del actor.holders[lease.number]
+        actor.condemned.discard(lease.number)
+        if not actor.holders:
+            del self._held[actor.name]
+
+    def _take_out(self, actor: _Actor) -> Doomed:
+        held = actor.holders.items()
+        condemned = tuple(lease for number, lease in held if number in actor.condemned)
+        bystanders = tuple(lease for number, lease in held if number not in actor.condemned)
+        del self._held[actor.name], self._dying[actor.name]
+        return Doomed(actor.name, condemned, bystanders)
+
+    def _sort(self, actor: _Actor) -> None:
+        """Note whether the actor has room, and whether it is to be killed."""
+        if actor.condemned:
+            self._dying[actor.name] = actor
+        else:
+            self._dying.pop(actor.name, None)
+            actor.kill_at = _NEVER
+        if actor.packing is None:
+            return
+        if actor.holders and actor.has_room:
+            self._open.setdefault(actor.packing, {})[actor.name] = actor
+        elif (group := self._open.get(actor.packing)) is not None:
+            group.pop(actor.name, None)
+            if not group:
+                del self._open[actor.packing]

@@ -66,6 +66,8 @@ class Run:
     flag: Flag | None = None
     forced: bool = False
     """It was condemned: its actor is being killed, or was."""
+    preempted: bool = False
+    """The actor it shared was killed because of another run."""
     children: list["Run"] = field(default_factory=list["Run"])
     live_below: int = 0
     """Runs below it that have not ended."""

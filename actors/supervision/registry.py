@@ -21,7 +21,6 @@ from ...messages.control import (
     EndReport,
     LaneAddress,
     Refused,
-    RetireOrder,
     RunReport,
 )
 from ...messages.errors import RuntimeUnavailableError, UnknownRunError
@@ -31,6 +30,7 @@ from ...messages.loss import LossReport, LossVerdict
 from ...messages.result import RunInfo, RunRecord, RunStatus
 from ...messages.usage import Cost, Totals, Usage
 from . import bounds
+from .lending import NEVER, Kill, Lending
 from .mailboxes import Mailboxes
 from .records import Driver, Flag, Run
 from .tally import Tally
@@ -41,7 +41,6 @@ KEPT_TREES: Final = 1000
 ORPHAN_GRACE: Final = 2.0
 """Seconds for the sub-tree of a lost run."""
 
-_NEVER: Final = float("inf")
 _DEFAULT_LIMITS: Final = Limits()
 _Reply = TypeVar("_Reply")
 _KEPT_REPLIES: Final = 64
@@ -55,6 +54,7 @@ class Registry:
         self._mailboxes = mailboxes
         self.tally = Tally()
         """What has happened, for metrics."""
+        self._lending = Lending(mailboxes)
         self._drivers: dict[str, Driver] = {}
         self._runs: dict[str, Run] = {}
         self._ended_trees: OrderedDict[str, None] = OrderedDict()
@@ -168,9 +168,7 @@ class Registry:
             return
         run.error = report.error
         self._end(run, report.status, now)
-        reused = run.driver.leases.give_back(run.lease, reusable=report.reusable)
-        if not reused and not run.forced:
-            self._retire(run)
+        self._lending.take_back(run, now, reusable=report.reusable)
 
     def lose(self, report: LossReport, now: float) -> None:
         """Note that a run's process is gone, and set the flags of all below it."""
@@ -180,8 +178,7 @@ class Registry:
         run.error = report.failure()
         self._doubt_accounts(run)
         self._end(run, "failed" if run.flag is None else "cancelled", now)
-        if run.driver.leases.withdraw(run.lease):
-            self._retire(run)
+        self._lending.lose(run, now + ORPHAN_GRACE)
 
     def verdict(self, report: LossReport) -> LossVerdict:
         """Return what a loss counts as."""
@@ -194,6 +191,7 @@ class Registry:
             reason=report.reason if run.flag is None else run.flag.reason,
             forced=run.forced,
             lanes=tuple(lanes),
+            preempted=run.preempted,
         )
 
     # Cancel
@@ -212,24 +210,28 @@ class Registry:
                 run.flag.grace = grace
         return live
 
-    def condemn_due(self, now: float) -> list[Run]:
-        """Withdraw the leases of runs that outlived their grace, children first; returns them: their actors are to be killed."""
-        due = [run for run in self._flagged.values() if not run.forced and self._kill_time(run) <= now]
-        for run in due:
-            run.driver.leases.withdraw(run.lease)
-            run.forced = True
-        return due
+    def condemn_due(self, now: float) -> list[Kill]:
+        """Condemn the runs that outlived their grace, children first; returns those whose actors are to be killed now."""
+        for run in self._flagged.values():
+            if not run.forced and self._kill_time(run) <= now:
+                self._lending.condemn(run, now)
+        return list(self._lending.doomed(self._drivers.values(), self.find, now))
 
     def next_kill_time(self) -> float | None:
         """Return when the next grace ends, `None` if nothing waits for one."""
         times = [self._kill_time(run) for run in self._flagged.values() if not run.forced]
-        return min((time for time in times if time != _NEVER), default=None)
+        time = min([*times, self._lending.next_kill_time(self._drivers.values())])
+        return None if time == NEVER else time
 
     def killed(self, run: Run, now: float) -> None:
         """Note that the actor of a condemned run is gone."""
         if run.live:
             self._doubt_accounts(run)
             self._end(run, "cancelled", now)
+
+    def shrink_pools(self, now: float) -> None:
+        """Have actors ended that have been idle for long."""
+        self._lending.shrink(self._drivers.values(), now)
 
     # Views
 
@@ -273,7 +275,7 @@ class Registry:
             lane = LaneAddress(queue=self._pick_queue(driver), lane=f"driver:{child.run_id}")
         else:
             lane = self._own_lane(parent)
-        lease = driver.leases.take(child.run_id, f"run:{child.agent}:{child.run_id}", poolable=child.poolable)
+        lease = self._lending.lend(driver, child, stamp.root_run_id)
         run = Run(
             stamp=stamp,
             agent=child.agent,
@@ -309,7 +311,7 @@ class Registry:
     def _kill_time(self, run: Run) -> float:
         """Return when the grace of a flagged run ends: it begins when all below it have ended, so kills go bottom-up."""
         if run.flag is None or run.live_below:
-            return _NEVER
+            return NEVER
         return run.flag.since + run.flag.grace
 
     def _end(self, run: Run, status: RunStatus, now: float) -> None:
@@ -317,7 +319,7 @@ class Registry:
         run.status, run.ended = status, now
         self.tally.end(run.agent, status, run.cost)
         self._flagged.pop(run.run_id, None)
-        self._mailboxes.close(run.lease.actor)
+        self._lending.forget_orders(run)
         if run.live_below:
             self.cancel(run.run_id, f"run {run.run_id} above it is gone", ORPHAN_GRACE, now)
         for above in run.lineage()[1:]:
@@ -339,11 +341,6 @@ class Registry:
         self.tally.spend(run.agent, (run.usage, usage), (run.cost, cost))
         run.account(usage, cost)
 
-    def _retire(self, run: Run) -> None:
-        """Have the driver replace the warm actor of a run."""
-        if run.lease.warm:
-            self._mailboxes.put(run.driver.hello.driver_id, RetireOrder(actor=run.lease.actor))
-
     def _forget(self, root_run_id: str) -> None:
         for run in self._runs[root_run_id].subtree():
             del self._runs[run.run_id]
@@ -360,6 +357,7 @@ def _admitted(run: Run) -> Admitted:
         actor=lease.actor if lease.warm else None,
         actor_name=lease.actor,
         lease=lease.number,
+        shared=lease.shared,
     )
 
 

@@ -29,11 +29,12 @@ from runtree.messages.result import RunStatus
 DRIVER = "driver"
 
 
-def hello(driver_id: str = DRIVER, *, queues: tuple[str, ...] = ("q0",), spread: bool = False) -> DriverHello:
+def hello(
+    driver_id: str = DRIVER, *, queues: tuple[str, ...] = ("q0",), spread: bool = False, **fields: Any
+) -> DriverHello:
     """Return the introduction of a driver."""
-    return DriverHello(
-        driver_id=driver_id, host="host", pid=1, version="1", wire_version=1, queues=queues, spread_lanes=spread
-    )
+    shown: dict[str, Any] = {"host": "host", "pid": 1, "version": "1", "wire_version": 1}
+    return DriverHello(driver_id=driver_id, queues=queues, spread_lanes=spread, **{**shown, **fields})
 
 
 def spent(tokens: int) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class World:
     def condemned(self, now: float) -> list[str]:
         """Let the time pass; returns the names of those to be killed."""
         self.now = now
-        return [run.run_id for run in self.registry.condemn_due(now)]
+        return [kill.run.run_id for kill in self.registry.condemn_due(now)]
 
     def kill(self, name: str) -> None:
         """Report a condemned run's actor as killed."""
