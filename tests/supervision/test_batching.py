@@ -85,8 +85,9 @@ async def test_a_cancelled_asker_is_left_out_and_takes_nobody_along() -> None:
     wire.hold = asyncio.Event()
     asked = batcher(wire)
     tasks = [asyncio.ensure_future(asked.ask(number)) for number in range(2)]
-    while not wire.calls:
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert wire.calls == [[0, 1]]
     tasks += [asyncio.ensure_future(asked.ask(number)) for number in range(2, 5)]
     await asyncio.sleep(0)
     tasks[0].cancel()
