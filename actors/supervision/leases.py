@@ -4,6 +4,7 @@ An actor is lent to one run, or, packed, to several of one tree and one agent. A
 killed as soon as the others have ended, at the latest when their grace has.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class Doomed(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Actor:
+class LentActor:
     """An actor that runs hold."""
 
     name: str
@@ -72,10 +73,12 @@ class _Actor:
 
     @property
     def has_room(self) -> bool:
+        """Whether another run of its tree and agent may hold it."""
         return self.packing is not None and not self.draining and len(self.holders) < self.packing.size
 
     @property
     def kill_time(self) -> float:
+        """When it is to be killed."""
         if not self.condemned:
             return _NEVER
         return self.kill_at if len(self.holders) > len(self.condemned) else 0.0
@@ -84,13 +87,19 @@ class _Actor:
 class Leases:
     """The pool of one driver. Actors never change their driver."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[str], None] | None = None) -> None:
+        """Make an empty pool.
+
+        Args:
+            on_change: Called with the name of an actor that came, went, or changed; all that is kept of the pool may have changed then.
+        """
+        self.on_change = on_change
         self._idle: dict[str, float] = {}
         """Since when, the latest last."""
-        self._held: dict[str, _Actor] = {}
-        self._open: dict[Packing, dict[str, _Actor]] = {}
+        self._held: dict[str, LentActor] = {}
+        self._open: dict[Packing, dict[str, LentActor]] = {}
         """Shared actors with room."""
-        self._dying: dict[str, _Actor] = {}
+        self._dying: dict[str, LentActor] = {}
         """Actors with condemned runs."""
         self._numbers = 0
         self._shrunk = False
@@ -109,6 +118,7 @@ class Leases:
         """Add a warm actor; a repeated call changes nothing."""
         if actor not in self._held:
             self._idle.setdefault(actor, now)
+            self._changed(actor)
 
     def take(self, run_id: str, cold_name: str, *, poolable: bool, packing: Packing | None = None) -> Lease:
         """Lend an actor: a shared one that has room, else an idle warm one, else a cold one that will be started under `cold_name`."""
@@ -119,12 +129,12 @@ class Leases:
         if actor is None and poolable and self._idle:
             # The one that was used last: its memory is the likeliest to be at hand, and whoever called it last may know it still.
             name, _ = self._idle.popitem()
-            actor = _Actor(name, of_driver=True, returns=True, packing=packing, warm=True)
+            actor = LentActor(name, of_driver=True, returns=True, packing=packing, warm=True)
         elif actor is None:
             # A run that is started again may find its earlier actor still draining under the plain name.
             name = f"{cold_name}.{self._numbers}" if shared else cold_name
             fresh = shared
-            actor = _Actor(name, of_driver=shared, returns=shared and poolable, packing=packing)
+            actor = LentActor(name, of_driver=shared, returns=shared and poolable, packing=packing)
         lease = Lease(actor.name, self._numbers, run_id, actor.warm, shared, fresh)
         self._held[actor.name] = actor
         actor.holders[lease.number] = lease
@@ -180,7 +190,8 @@ class Leases:
 
     def remove(self, actor: str) -> None:
         """Forget an idle actor that is gone."""
-        self._idle.pop(actor, None)
+        if self._idle.pop(actor, None) is not None:
+            self._changed(actor)
 
     def expire(self, now: float, size: int, idle_seconds: float) -> tuple[list[str], list[str]]:
         """Take out actors that have been idle for long: those beyond the pool's size, and, after `idle_seconds`, all of it but one.
@@ -203,6 +214,7 @@ class Leases:
                 shrunk.append(name)
         for name in surplus + shrunk:
             del self._idle[name]
+            self._changed(name)
         self._shrunk |= bool(shrunk)
         return surplus, shrunk
 
@@ -212,25 +224,43 @@ class Leases:
         self._shrunk &= not refill
         return refill
 
-    def _holding(self, lease: Lease) -> _Actor | None:
+    def lent(self, name: str) -> LentActor | None:
+        """Return an actor that is lent."""
+        return self._held.get(name)
+
+    def idle_since(self, name: str) -> float | None:
+        """Return since when an actor waits for a run; `None` if it does not."""
+        return self._idle.get(name)
+
+    def numbers(self) -> tuple[int, bool]:
+        """Return the number of the last lease, and whether the pool has shrunk."""
+        return self._numbers, self._shrunk
+
+    def _changed(self, name: str) -> None:
+        if self.on_change is not None:
+            self.on_change(name)
+
+    def _holding(self, lease: Lease) -> LentActor | None:
         actor = self._held.get(lease.actor)
         return actor if actor is not None and lease.number in actor.holders else None
 
-    def _release(self, actor: _Actor, lease: Lease) -> None:
+    def _release(self, actor: LentActor, lease: Lease) -> None:
         del actor.holders[lease.number]
         actor.condemned.discard(lease.number)
         if not actor.holders:
             del self._held[actor.name]
 
-    def _take_out(self, actor: _Actor) -> Doomed:
+    def _take_out(self, actor: LentActor) -> Doomed:
         held = actor.holders.items()
         condemned = tuple(lease for number, lease in held if number in actor.condemned)
         bystanders = tuple(lease for number, lease in held if number not in actor.condemned)
         del self._held[actor.name], self._dying[actor.name]
+        self._changed(actor.name)
         return Doomed(actor.name, condemned, bystanders)
 
-    def _sort(self, actor: _Actor) -> None:
+    def _sort(self, actor: LentActor) -> None:
         """Note whether the actor has room, and whether it is to be killed."""
+        self._changed(actor.name)
         if actor.condemned:
             self._dying[actor.name] = actor
         else:

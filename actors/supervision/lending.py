@@ -62,6 +62,7 @@ class Lending:
     def condemn(self, run: Run, now: float) -> None:
         """Have the actor of a run killed that outlived its grace; those beside it have the same grace once more."""
         run.forced = True
+        run.touch()
         run.driver.leases.condemn(run.lease, now + (0.0 if run.flag is None else run.flag.grace))
 
     def doomed(self, drivers: Iterable[Driver], find: Callable[[str], Run | None], now: float) -> Iterator[Kill]:
@@ -77,8 +78,10 @@ class Lending:
                         yield Kill(run, lease)
                     elif run.flag is None:
                         run.preempted = True
+                        run.touch()
                     else:
                         run.forced = True
+                        run.touch()
                         yield Kill(run, lease)
 
     def next_kill_time(self, drivers: Iterable[Driver]) -> float:

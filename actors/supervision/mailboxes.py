@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...messages.control import Order, PollReply
+from .changes import Changes, DropOrders, PutOrder
 
 
 class Mailboxes:
@@ -12,13 +13,17 @@ class Mailboxes:
     Orders are numbered over all processes, so that a process that is forgotten and comes again never takes a new order for one it has seen.
     """
 
-    def __init__(self, start: int = 0, on_put: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, start: int = 0, on_put: Callable[[str], None] | None = None, changes: Changes | None = None
+    ) -> None:
         """Make empty mailboxes.
 
         Args:
             start: Number before the first order; above all that an earlier supervisor has given.
             on_put: Called with the name of a process for which an order has come.
+            changes: Told of every order that comes and goes, and of all else that changes in the registry.
         """
+        self.changes = Changes() if changes is None else changes
         self._on_put = on_put
         self._orders: dict[str, deque[tuple[int, Order]]] = {}
         self._number = start
@@ -30,12 +35,15 @@ class Mailboxes:
         """Add an order."""
         self._number += 1
         self._orders.setdefault(process, deque()).append((self._number, order))
+        self.changes.orders.append(PutOrder(self._number, process, order))
         if self._on_put is not None:
             self._on_put(process)
 
     def collect(self, process: str, seen: int) -> PollReply:
         """Return what is newer than `seen`, and forget what is not."""
         orders = self._orders.get(process, deque())
+        if orders and orders[0][0] <= seen:
+            self.changes.orders.append(DropOrders(process, seen))
         while orders and orders[0][0] <= seen:
             orders.popleft()
         if not orders:
@@ -45,4 +53,6 @@ class Mailboxes:
 
     def close(self, process: str) -> None:
         """Forget what a process was to be told."""
-        self._orders.pop(process, None)
+        orders = self._orders.pop(process, None)
+        if orders:
+            self.changes.orders.append(DropOrders(process, orders[-1][0]))

@@ -3,18 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...messages.control import AdmitReply, ChargeReply, DriverHello, LaneAddress
+from ...messages.control import ChargeReply, DriverHello, LaneAddress
 from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
 from ...messages.result import RunInfo, RunRecord, RunStatus
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
+from .changes import Changes
 from .leases import Lease, Leases
 
 LIVE: frozenset[RunStatus] = frozenset({"pending", "running"})
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Flag:
     """A cancel that reached a run."""
 
@@ -33,6 +34,22 @@ class Driver:
     next_queue: int = 0
     seen: float = 0.0
     """When it last polled."""
+    gone: bool = False
+    """It left, or was given up; it is remembered for as long as one of its trees is."""
+    trees: int = 0
+    """Trees of it that are remembered."""
+    changes: Changes = field(default_factory=Changes, repr=False)
+
+    def __post_init__(self) -> None:
+        self.leases.on_change = self._touch_actor
+
+    def touch(self) -> None:
+        """Note that a fact of it has changed, so that it is saved."""
+        self.changes.drivers[self.hello.driver_id] = self
+
+    def _touch_actor(self, name: str) -> None:
+        self.changes.actors[self.hello.driver_id, name] = self
+        self.touch()
 
     @property
     def label(self) -> str:
@@ -42,7 +59,10 @@ class Driver:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run, from its admission until its tree is forgotten."""
+    """One run, from its admission until its tree is forgotten.
+
+    Whoever changes a fact of it calls `touch`; what is not a fact is listed in `facts.DERIVED_OF_RUN`.
+    """
 
     stamp: Stamp
     agent: str
@@ -59,6 +79,8 @@ class Run:
     """Name of its agent's model, as far as the agent tells."""
     progress: float = 0.0
     """When it was last heard of."""
+    ordinal: int = 0
+    """Its place in the order of admissions."""
     own_lane: LaneAddress | None = None
     status: RunStatus = "pending"
     ended: float | None = None
@@ -74,7 +96,8 @@ class Run:
     usage: Usage = NO_USAGE
     cost: Cost = NO_COST
     report_number: int = -1
-    admissions: dict[int, AdmitReply] = field(default_factory=dict[int, AdmitReply])
+    refusals: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    """Why children were refused, by run id."""
     charges: dict[int, ChargeReply] = field(default_factory=dict[int, ChargeReply])
     granted_model_calls: int = 0
     """Model calls granted to the sub-tree."""
@@ -85,6 +108,7 @@ class Run:
     tokens: int = 0
     """Tokens of the sub-tree, as far as they are known."""
     _totals: Totals | None = None
+    changes: Changes = field(default_factory=Changes, repr=False)
 
     @property
     def run_id(self) -> str:
@@ -95,6 +119,10 @@ class Run:
     def live(self) -> bool:
         """Whether it has not ended."""
         return self.status in LIVE
+
+    def touch(self) -> None:
+        """Note that a fact of it has changed, so that it is saved."""
+        self.changes.runs[self.stamp.run_id] = self
 
     def lineage(self) -> list["Run"]:
         """Return the run and its ancestors, up to the root."""
@@ -116,6 +144,7 @@ class Run:
         """Take a cumulative snapshot of the run's own accounts."""
         more = usage.tokens - self.usage.tokens
         self.usage, self.cost = usage, cost
+        self.touch()
         for run in self.lineage():
             run.tokens += more
             run._totals = None

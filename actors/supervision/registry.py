@@ -6,13 +6,13 @@ Time comes in as an argument (seconds since the epoch); orders for processes go 
 
 from collections import OrderedDict
 from collections.abc import Collection
-from typing import Final, TypeVar
+from dataclasses import replace
+from typing import Final
 
 from ...messages.control import (
     Admission,
     AdmitReply,
     AdmitRequest,
-    Admitted,
     CancelOrder,
     ChargeReply,
     ChargeRequest,
@@ -30,6 +30,8 @@ from ...messages.loss import LossReport, LossVerdict
 from ...messages.result import RunInfo, RunRecord, RunStatus
 from ...messages.usage import Cost, Totals, Usage
 from . import bounds
+from .answers import admitted, remember, sooner
+from .changes import Changes
 from .lending import NEVER, Kill, Lending
 from .mailboxes import Mailboxes
 from .records import Driver, Flag, Run
@@ -42,8 +44,6 @@ ORPHAN_GRACE: Final = 2.0
 """Seconds for the sub-tree of a lost run."""
 
 _DEFAULT_LIMITS: Final = Limits()
-_Reply = TypeVar("_Reply")
-_KEPT_REPLIES: Final = 64
 
 
 class Registry:
@@ -55,6 +55,8 @@ class Registry:
         self.tally = Tally()
         """What has happened, for metrics."""
         self._lending = Lending(mailboxes)
+        self._changes = mailboxes.changes
+        self._ordinal = 0
         self._drivers: dict[str, Driver] = {}
         self._runs: dict[str, Run] = {}
         self._ended_trees: OrderedDict[str, None] = OrderedDict()
@@ -64,7 +66,9 @@ class Registry:
 
     def join(self, hello: DriverHello, now: float) -> None:
         """Take up a driver; joining again changes nothing."""
-        self._drivers.setdefault(hello.driver_id, Driver(hello, seen=now))
+        if hello.driver_id not in self._drivers:
+            driver = self._drivers[hello.driver_id] = Driver(hello, seen=now, changes=self._changes)
+            driver.touch()
 
     def driver(self, driver_id: str) -> Driver:
         """Return a driver.
@@ -76,7 +80,7 @@ class Registry:
             return self._drivers[driver_id]
         except KeyError:
             raise RuntimeUnavailableError(
-                "supervisor", f"driver {driver_id} is not known", "Open a new Runtime: the supervisor was restarted"
+                "supervisor", f"driver {driver_id} is not known", "Open a new Runtime"
             ) from None
 
     def drivers(self) -> list[Driver]:
@@ -93,6 +97,9 @@ class Registry:
             run.error = LossReport(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason).failure()
             self._end(run, "failed" if run.flag is None else "cancelled", now)
         self._mailboxes.close(driver_id)
+        driver.gone = True
+        driver.touch()
+        self._forget_driver(driver)
 
     # Runs
 
@@ -115,13 +122,8 @@ class Registry:
         """Admit the children of one fan-out, or refuse them one by one; a repeated call gets the same answer."""
         driver = self.driver(request.driver_id)
         parent = None if request.parent_run_id is None else self.get(request.parent_run_id)
-        if parent is not None and request.number in parent.admissions:
-            return parent.admissions[request.number]
         admissions = tuple(self._admit_one(driver, parent, request.attempt, child, now) for child in request.children)
-        reply = AdmitReply(admissions=admissions, own_lane=None if parent is None else parent.own_lane)
-        if parent is not None:
-            _remember(parent.admissions, request.number, reply)
-        return reply
+        return AdmitReply(admissions=admissions, own_lane=None if parent is None else parent.own_lane)
 
     def begin(self, run_id: str, attempt: int) -> Flag | None:
         """Note that a run's process works on it; returns its flag if a cancel came first, or if it was given up as lost."""
@@ -129,6 +131,7 @@ class Registry:
         if not run.live or run.stamp.attempt != attempt:
             return run.flag or Flag(f"run {run_id} is over", 0.0, run.ended or 0.0)
         run.status = "running"
+        run.touch()
         return run.flag
 
     def stopped(self, run_id: str, attempt: int) -> str | None:
@@ -144,7 +147,9 @@ class Registry:
         if request.number in run.charges:
             return run.charges[request.number]
         reply = bounds.charge(run, request)
-        _remember(run.charges, request.number, reply)
+        remember(run.charges, request.number, reply)
+        for scope in run.lineage():
+            scope.touch()
         return reply
 
     def report(self, report: RunReport) -> Totals:
@@ -165,6 +170,7 @@ class Registry:
             if report.from_stream:
                 # It was killed or lost when it had told its end already: what readers have seen counts.
                 run.status, run.error = report.status, report.error
+                run.touch()
             return
         run.error = report.error
         self._end(run, report.status, now)
@@ -206,8 +212,10 @@ class Registry:
                 self._flagged[run.run_id] = run
                 order = CancelOrder(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason, grace=grace)
                 self._mailboxes.put(run.lease.actor, order)
+                run.touch()
             elif grace < run.flag.grace:
-                run.flag.grace = grace
+                run.flag = replace(run.flag, grace=grace)
+                run.touch()
         return live
 
     def condemn_due(self, now: float) -> list[Kill]:
@@ -259,8 +267,13 @@ class Registry:
     ) -> Admission:
         known = self._runs.get(child.run_id)
         if known is not None:
-            return _admitted(known)
-        error = bounds.refusal(parent, attempt, now)
+            return admitted(known)
+        error = None if parent is None else parent.refusals.get(child.run_id)
+        if error is None:
+            error = bounds.refusal(parent, attempt, now)
+            if error is not None and parent is not None:
+                remember(parent.refusals, child.run_id, error)
+                parent.touch()
         if error is not None:
             return Refused(run_id=child.run_id, error=error)
         own_limits = child.limits if parent is not None else child.limits or _DEFAULT_LIMITS
@@ -276,7 +289,10 @@ class Registry:
         else:
             lane = self._own_lane(parent)
         lease = self._lending.lend(driver, child, stamp.root_run_id)
+        self._ordinal += 1
         run = Run(
+            ordinal=self._ordinal,
+            changes=self._changes,
             stamp=stamp,
             agent=child.agent,
             call_id=child.call_id,
@@ -285,27 +301,32 @@ class Registry:
             lane=lane,
             own_limits=own_limits,
             limits=limits,
-            deadline=_sooner(None if parent is None else parent.deadline, own_limits, now),
+            deadline=sooner(None if parent is None else parent.deadline, own_limits, now),
             started=now,
             progress=now,
             model=child.model,
             lease=lease,
         )
         self._runs[run.run_id] = run
-        if parent is not None:
+        if parent is None:
+            driver.trees += 1
+        else:
             parent.adopt(run)
         self.tally.begin(run.agent, poolable=child.poolable, warm=lease.warm)
-        return _admitted(run)
+        run.touch()
+        return admitted(run)
 
     def _own_lane(self, run: Run) -> LaneAddress:
         if run.own_lane is None:
             queue = self._pick_queue(run.driver) if run.driver.hello.spread_lanes else run.lane.queue
             run.own_lane = LaneAddress(queue=queue, lane=run.run_id)
+            run.touch()
         return run.own_lane
 
     def _pick_queue(self, driver: Driver) -> str:
         queues = driver.hello.queues
         driver.next_queue += 1
+        driver.touch()
         return queues[driver.next_queue % len(queues)]
 
     def _kill_time(self, run: Run) -> float:
@@ -318,6 +339,7 @@ class Registry:
         """Note an end. What still lives below the run has nobody to report to any more: its flags are set."""
         run.status, run.ended = status, now
         self.tally.end(run.agent, status, run.cost)
+        run.touch()
         self._flagged.pop(run.run_id, None)
         self._lending.forget_orders(run)
         if run.live_below:
@@ -325,7 +347,8 @@ class Registry:
         for above in run.lineage()[1:]:
             above.live_below -= 1
             if above.flag is not None and not above.live_below:
-                above.flag.since = now
+                above.flag = replace(above.flag, since=now)
+                above.touch()
         if run.parent is None:
             self._ended_trees[run.run_id] = None
             while len(self._ended_trees) > KEPT_TREES:
@@ -342,33 +365,16 @@ class Registry:
         run.account(usage, cost)
 
     def _forget(self, root_run_id: str) -> None:
-        for run in self._runs[root_run_id].subtree():
+        tree = self._runs[root_run_id].subtree()
+        for run in tree:
             del self._runs[run.run_id]
             self._flagged.pop(run.run_id, None)
+            run.changes = Changes()  # whoever still holds it may do with it what he likes
+        self._changes.forget_tree(tree)
+        driver = tree[0].driver
+        driver.trees -= 1
+        self._forget_driver(driver)
 
-
-def _admitted(run: Run) -> Admitted:
-    lease = run.lease
-    return Admitted(
-        stamp=run.stamp,
-        lane=run.lane,
-        limits=run.limits,
-        deadline=run.deadline,
-        actor=lease.actor if lease.warm else None,
-        actor_name=lease.actor,
-        lease=lease.number,
-        shared=lease.shared,
-    )
-
-
-def _sooner(inherited: float | None, own: Limits | None, now: float) -> float | None:
-    mine = None if own is None or own.deadline is None else now + own.deadline
-    if inherited is None:
-        return mine
-    return inherited if mine is None else min(inherited, mine)
-
-
-def _remember(replies: dict[int, _Reply], number: int, reply: _Reply) -> None:
-    replies[number] = reply
-    if len(replies) > _KEPT_REPLIES:
-        del replies[next(iter(replies))]
+    def _forget_driver(self, driver: Driver) -> None:
+        if driver.gone and not driver.trees and driver.hello.driver_id not in self._drivers:
+            self._changes.forget_driver(driver.hello.driver_id)

@@ -156,7 +156,9 @@ def test_y06_drivers_share_the_supervisor_but_not_their_actors() -> None:
 def test_replies_are_kept_in_bounds() -> None:
     world = tree(1)
     replies: list[AdmitReply] = [world.admit("r0", f"a{number}", number=number) for number in range(200)]
-    assert len(world.run("r0").admissions) <= 64
+    refused = [world.refused("r0", f"b{number}", attempt=2) for number in range(200)]
+    assert len(world.run("r0").refusals) <= 64
+    assert world.refused("r0", "b199") == refused[-1], "also where it would be admitted now"
     assert world.admit("r0", "a199", number=199) == replies[-1]
     assert isinstance(replies[0].admissions[0], Admitted)
     assert world.admit("r0", "a0", number=0).admissions == replies[0].admissions

@@ -215,5 +215,6 @@ def test_c12_a_kill_is_not_about_a_run_that_was_started_again_elsewhere() -> Non
     world.lose("a")
     run = world.run("a")
     run.status, run.lease = "running", run.driver.leases.take("a", "again", poolable=False)
+    run.touch()
     [kill] = world.registry.condemn_due(5.0)
     assert (kill.lease.actor, kill.lease.number, kill.pending) == (first.actor_name, first.lease, False)

@@ -26,6 +26,8 @@ from runtree.messages.control import (
 from runtree.messages.loss import LossReport
 from runtree.messages.result import RunStatus
 
+from .kept import watch
+
 DRIVER = "driver"
 
 
@@ -48,6 +50,7 @@ class World:
     def __init__(self, **options: Any) -> None:
         self.mailboxes = Mailboxes()
         self.registry = Registry("test", self.mailboxes)
+        watch(self.registry)
         self.registry.join(hello(**options), 0.0)
         self.now = 0.0
         self._numbers = itertools.count(1)

@@ -1,0 +1,140 @@
+"""What is kept of a run, a driver and an actor: their own facts as frozen values, which are JSON in the store.
+
+What can be computed from these is not kept: totals, counts over a sub-tree, who is below whom, which leases are held.
+A field of `RunFacts`, `DriverFacts` or `ActorFacts` has the name of the field it keeps; `tests/supervision/test_facts.py` compares the two.
+"""
+
+from typing import Final
+
+from pydantic import Field
+
+from ...messages.control import ChargeReply, DriverHello, LaneAddress
+from ...messages.failure import Failure
+from ...messages.items import Stamp
+from ...messages.limits import Limits
+from ...messages.result import RunStatus
+from ...messages.usage import NO_COST, NO_USAGE, Cost, Usage
+from ...messages.value import Value
+from .leases import Lease, Leases, Packing
+from .lending import NEVER
+from .records import Driver, Flag, Run
+
+DERIVED_OF_RUN: Final = frozenset(
+    {
+        "driver",  # `driver_id`, a column of its own
+        "parent",  # in the stamp
+        "changes",  # of the process
+        "progress",  # begins anew: while nobody could report, silence meant nothing
+        "children",
+        "live_below",
+        "admitted_runs",
+        "tokens",
+        "_totals",
+    }
+)
+"""Fields of a run that are not kept, since they follow from those that are."""
+
+DERIVED_OF_DRIVER: Final = frozenset(
+    {
+        "leases",  # `lease_numbers`, `pool_shrunk`, and the facts of its actors
+        "seen",  # begins anew: while nobody could poll, silence meant nothing
+        "trees",
+        "changes",  # of the process
+    }
+)
+"""Fields of a driver that are not kept, since they follow from those that are."""
+
+
+class RunFacts(Value):
+    """A run's own facts."""
+
+    ordinal: int
+    """Its place in the order of admissions."""
+    stamp: Stamp
+    agent: str
+    call_id: str | None
+    driver_id: str
+    lane: LaneAddress
+    own_limits: Limits | None
+    limits: Limits
+    deadline: float | None
+    started: float
+    lease: Lease
+    model: str = ""
+    own_lane: LaneAddress | None = None
+    status: RunStatus = "pending"
+    ended: float | None = None
+    error: Failure | None = None
+    flag: Flag | None = None
+    forced: bool = False
+    preempted: bool = False
+    usage: Usage = NO_USAGE
+    cost: Cost = NO_COST
+    report_number: int = -1
+    refusals: dict[str, Failure] = Field(default_factory=dict[str, Failure])
+    charges: dict[int, ChargeReply] = Field(default_factory=dict[int, ChargeReply])
+    granted_model_calls: int = 0
+    granted_tool_calls: int = 0
+
+
+class DriverFacts(Value):
+    """A driver's own facts."""
+
+    hello: DriverHello
+    next_queue: int = 0
+    gone: bool = False
+    lease_numbers: int = 0
+    """Number of its last lease."""
+    pool_shrunk: bool = False
+    """Its pool gave actors up, and has not been asked for one since."""
+
+
+class ActorFacts(Value):
+    """What a driver's leases know of an actor: it waits for a run, or runs hold it."""
+
+    idle_since: float | None = None
+    """Since when it waits; `None` if it does not."""
+    of_driver: bool = True
+    returns: bool = True
+    packing: Packing | None = None
+    warm: bool = True
+    holders: tuple[Lease, ...] = ()
+    condemned: tuple[int, ...] = ()
+    draining: bool = False
+    kill_at: float = NEVER
+
+
+_OF_LEASES: Final = frozenset({"lease_numbers", "pool_shrunk"})
+_RUN_FIELDS: Final = tuple(name for name in RunFacts.model_fields if name != "driver_id")
+_DRIVER_FIELDS: Final = tuple(name for name in DriverFacts.model_fields if name not in _OF_LEASES)
+
+
+def facts_of_run(run: Run) -> RunFacts:
+    """Return what is kept of a run."""
+    kept = {name: getattr(run, name) for name in _RUN_FIELDS}
+    return RunFacts(driver_id=run.driver.hello.driver_id, **kept)
+
+
+def facts_of_driver(driver: Driver) -> DriverFacts:
+    """Return what is kept of a driver."""
+    kept = {name: getattr(driver, name) for name in _DRIVER_FIELDS}
+    numbers, shrunk = driver.leases.numbers()
+    return DriverFacts(lease_numbers=numbers, pool_shrunk=shrunk, **kept)
+
+
+def facts_of_actor(leases: Leases, name: str) -> ActorFacts | None:
+    """Return what is kept of an actor; `None` if it is gone."""
+    lent = leases.lent(name)
+    if lent is not None:
+        return ActorFacts(
+            of_driver=lent.of_driver,
+            returns=lent.returns,
+            packing=lent.packing,
+            warm=lent.warm,
+            holders=tuple(lent.holders.values()),
+            condemned=tuple(lent.condemned),
+            draining=lent.draining,
+            kill_at=lent.kill_at,
+        )
+    since = leases.idle_since(name)
+    return None if since is None else ActorFacts(idle_since=since)
