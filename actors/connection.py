@@ -51,13 +51,13 @@ def connect(address: str | None, namespace: str, options: Mapping[str, Any], *, 
         return False
     if target in (None, "auto"):
         running: str | None = _services.find_bootstrap_address(None)
-        if running is not None and _answers(running):
+        if running is not None and answers(running):
             # Named, it would be joined without the token that `ray start` gave it: Ray looks for one only when it finds the cluster itself.
             return _join("auto", namespace, options)
         if not start or target == "auto":
             raise AddressError("address", "no Ray is running on this machine", "Start one with `ray start --head`")
     elif target != "local":
-        if not _answers(target):
+        if not answers(target):
             fix = "Check that the head runs there (`ray status`), or leave the address out to use this machine"
             raise AddressError(f"address {target!r}", "no Ray answers there", fix)
         return _join(target, namespace, options)
@@ -71,6 +71,12 @@ def is_connected() -> bool:
     return connected
 
 
+def cluster_address() -> str:
+    """Return host and port of the head this process has joined."""
+    address: str = _ray.get_runtime_context().gcs_address
+    return address
+
+
 def _join(address: str, namespace: str, options: Mapping[str, Any]) -> bool:
     fitting = {name: value for name, value in options.items() if name not in _STARTING}
     try:
@@ -81,7 +87,7 @@ def _join(address: str, namespace: str, options: Mapping[str, Any]) -> bool:
     return False
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
     """Return whether something listens there. Ray itself waits for minutes at a dead address, such as one a killed head left behind."""
     host, _, port = address.rpartition(":")
     try:

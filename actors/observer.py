@@ -7,8 +7,9 @@ from typing import Self
 
 from ..messages.control import CancelRequest
 from ..messages.errors import VersionMismatchError
+from ..messages.overview import NamespaceView, SupervisorInfo
 from ..messages.result import CancelReport, RunInfo
-from .connection import connect, is_connected
+from .connection import answers, cluster_address, connect, is_connected
 from .remote import ActorGoneError, shut_down
 from .supervisor_client import SupervisorClient
 
@@ -23,6 +24,7 @@ class Observer:
         """Describe the connection; see `Runtime`."""
         self._address, self._namespace = address, namespace
         self._joined = False
+        self._known: SupervisorClient | None = None
 
     async def __aenter__(self) -> Self:
         """Join the Ray that runs.
@@ -51,6 +53,40 @@ class Observer:
         except ActorGoneError:
             return ()
         return await supervisor.runs(ended=all)
+
+    async def view(self, *, ended: bool = False, most: int = 1000) -> NamespaceView | None:
+        """Return what runs at this moment, made to be asked again and again; `None` without a supervisor.
+
+        Args:
+            ended: Also runs that have ended, as far as they are remembered.
+            most: Runs that are told one by one.
+
+        Raises:
+            RuntimeUnavailableError: The supervisor, or Ray, is out of reach for the moment.
+            VersionMismatchError: The supervisor of the namespace runs another version.
+        """
+        try:
+            if self._known is None:
+                self._known = await SupervisorClient.join(self._namespace)
+            return await self._known.view(ended=ended, most=most)
+        except ActorGoneError:
+            self._known = None
+            return None
+
+    async def describe(self) -> SupervisorInfo | None:
+        """Return what the supervisor is, also one of another version; `None` without one.
+
+        Raises:
+            RuntimeUnavailableError: It does not answer, or is too old to know the question.
+        """
+        try:
+            return await (await SupervisorClient.known(self._namespace)).describe()
+        except ActorGoneError:
+            return None
+
+    async def ray_answers(self) -> bool:
+        """Return whether the head of the cluster that was joined is still there."""
+        return await asyncio.to_thread(answers, cluster_address())
 
     async def cancel(self, run_id: str, reason: str = "user", grace: float = 2.0) -> CancelReport:
         """Cancel a run and all below it; see `RunHandle.cancel`.

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import cancel, demo, down, models, ps, run, schema, wirecheck
+from . import cancel, demo, down, models, ps, run, schema, top, wirecheck
 
 app = typer.Typer(
     name="runtree",
@@ -18,6 +18,7 @@ app = typer.Typer(
 
 app.command("run", no_args_is_help=True)(run.run)
 app.command("ps")(ps.ps)
+app.command("top")(top.top)
 app.command("cancel", no_args_is_help=True)(cancel.cancel)
 app.command("schema")(schema.schema)
 app.command("demo")(demo.demo)
