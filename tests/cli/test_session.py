@@ -13,6 +13,7 @@ import pytest
 from runtree import Agent, Runtime
 from runtree.demo import DOCUMENTS, list_files
 from runtree.messages import RunStarted
+from runtree.messages.overview import NamespaceView
 from runtree.providers.scripted import Hang, ScriptedModel
 
 from .conftest import Command
@@ -108,6 +109,12 @@ async def test_another_command_sees_and_cancels_a_run(runtree: Command) -> None:
         listed = await asyncio.to_thread(runtree, "ps", "--json")
         assert [json.loads(line)["run_id"] for line in listed.stdout.splitlines()] == [run.run_id]
         assert "thinker" in (await asyncio.to_thread(runtree, "ps")).stdout
+        seen = NamespaceView.from_json((await asyncio.to_thread(runtree, "top", "--json")).stdout)
+        assert [(info.run_id, info.model, info.status) for info in seen.runs] == [(run.run_id, "scripted", "running")]
+        assert 0 < seen.runs[0].progress <= seen.time
+        shown = (await asyncio.to_thread(runtree, "top", "--once")).stdout.splitlines()
+        assert shown[0].startswith("runtree runtree   1 run live")
+        assert shown[2].split()[:4] == ["●", "thinker", run.run_id, "running"]
         done = await asyncio.to_thread(runtree, "cancel", run.run_id[-6:].lower(), "--reason", "enough")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"cancelled {run.run_id} in ")

@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import ROOT
 
 pyte: Any = pytest.importorskip("pyte", reason="NOT RUN: pyte is not installed (pip install -e '.[dev]')")
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(115)
 
 COLUMNS, ROWS = 90, 14
 
@@ -46,7 +46,7 @@ class Terminal:
         """Send keys."""
         os.write(self._master, keys.encode())
 
-    def until(self, holds: Callable[[list[str]], bool], limit: float = 30.0) -> list[str]:
+    def until(self, holds: Callable[[list[str]], bool], limit: float = 50.0) -> list[str]:
         """Read until the screen is as it should be; returns its lines."""
         deadline = time.monotonic() + limit
         while not holds(self.lines):
@@ -71,7 +71,7 @@ class Terminal:
 
     def ended(self) -> int:
         """Read until the program ends; returns its exit code."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 50
         while self.process.poll() is None:
             assert time.monotonic() < deadline, "\n".join(self.lines)
             self._read(0.05)
