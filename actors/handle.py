@@ -46,7 +46,6 @@ class RunHandle:
         self._frames = FrameReader()
         self._items: deque[StreamItem] = deque()
         self._fetch: asyncio.Task[Taken] | None = None
-        self._last: StreamItem | None = None
         self._ended = False
         self._reader: asyncio.Task[Any] | None = None
         self._read = 0
@@ -101,14 +100,14 @@ class RunHandle:
             except RuntimeUnavailableError:
                 items = [await self._end_without_stream()]
             if items:
-                self._last = items[-1]
                 self._ended = _ends(items[-1], self.run_id)
                 return items
 
     async def text_stream(self) -> AsyncIterator[str]:
         """Yield the visible text of the root run, as it comes.
 
-        Text can't be taken back: where a try is discarded after some of it was shown, a line in brackets says so.
+        Text can't be taken back: where a try, or the whole attempt of a run whose process was lost, is discarded after some of it was
+        shown, a line in brackets says so.
         """
         text = VisibleText(self.run_id)
         async for item in self:
@@ -190,11 +189,12 @@ class RunHandle:
         if self._session.call.cancelled():
             raise RuntimeClosedError("reading the stream of a RunHandle")
         result = await asyncio.shield(self._session.call)
-        seq = 0 if self._last is None else self._last.seq + 1
+        attempt, seq = self._frames.last_of(self.run_id)
         totals = Totals(
             usage=result.usage, cost=result.cost, total_usage=result.total_usage, total_cost=result.total_cost
         )
-        fields: dict[str, Any] = {**dict(self._session.admitted.stamp), **dict(totals), "seq": seq, "time": time.time()}
+        fields: dict[str, Any] = {**dict(self._session.admitted.stamp), **dict(totals)}
+        fields |= {"attempt": attempt, "seq": seq + 1, "time": time.time()}
         if result.status == "completed":
             return RunCompleted(**fields, output=result.output)
         if result.status == "cancelled":

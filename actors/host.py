@@ -89,6 +89,11 @@ class RunActorHost:
         """See `Emitting`."""
         await self._emitter.ready()
 
+    async def delivered(self) -> bool:
+        """See `Emitting`."""
+        await self._emitter.flush()
+        return self._emitter.is_heard
+
     @property
     def next_seq(self) -> int:
         """See `Emitting`."""
@@ -164,9 +169,11 @@ class RunActorHost:
             value=pack(value),
             call_id=self._call_ids.pop(admitted.stamp.run_id, None),
         )
-        resources = None if self.agents is None else self.agents.agent(agent_key).resources
+        if self.agents is None:
+            raise InternalError("a run started a child before its agents were loaded")
+        agent = self.agents.agent(agent_key)
         with anyio.CancelScope(shield=True):
-            return await self._caller.run(job, self.keys, resources)
+            return await self._caller.run(job, self.keys, agent.resources, agent.unrepeatable)
         raise InternalError("a shielding scope ended an exception")
 
     async def cancel_reason(self) -> str | None:

@@ -10,7 +10,7 @@ from ..messages.items import Stamp, TerminalItem
 from .remote import Handle, UnreachableError, call, find
 from .stream.lane_port import PushReply
 from .stream.lanes import Bounds
-from .stream.tracking import Ending
+from .stream.tracking import Ending, Standing
 
 PART: Final = "stream queue"
 
@@ -61,6 +61,11 @@ class LaneClient:
         """Return when what the lane holds now was accepted by its parent's lane."""
         while not await self._call("settled", lane):
             pass
+
+    async def standing(self, stamp: Stamp, lane: str, *, seal: bool) -> Standing:
+        """Return how far an attempt of a run has come through the lane; with `seal`, nothing more is taken of what it says itself."""
+        standing: Standing = await self._call("standing", stamp, lane, seal)
+        return standing
 
     async def end_of(self, stamp: Stamp, lane: str) -> TerminalItem | None:
         """Return the terminal item of a run, if the lane has it."""

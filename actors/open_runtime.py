@@ -83,6 +83,7 @@ class OpenRuntime:
             limits=(limits or Limits()).narrow(agent.limits),
             model=agent.model_name,
             poolable=agent.poolable,
+            max_attempts=agent.max_attempts,
         )
         reply = await self.supervisor.admit(AdmitRequest(driver_id=self._driver_id, children=(request,)))
         admitted = admitted_or_raise(reply.admissions[0])
@@ -96,7 +97,7 @@ class OpenRuntime:
             messages=conversation,
             tags=labels,
         )
-        root_call = asyncio.create_task(self._caller.run(job, keys, agent.resources))
+        root_call = asyncio.create_task(self._caller.run(job, keys, agent.resources, agent.unrepeatable))
         session = Session(
             admitted,
             list(self._queues.values()),

@@ -40,6 +40,10 @@ class ActorGoneError(RuntimeUnavailableError):
     """The process of an actor is gone; what it was asked will never be answered."""
 
 
+class NodeUnfitError(ActorGoneError):
+    """The process could not even begin: its node lacks what it needs, and the next one would fare no better there."""
+
+
 class UnreachableError(RuntimeUnavailableError):
     """An actor does not answer at the moment; the call may be repeated."""
 
@@ -88,7 +92,7 @@ def translated(error: RayError, part: str) -> Exception:
     if isinstance(error, ActorUnavailableError | GetTimeoutError):
         return UnreachableError(part, "it is out of reach for the moment", "Try again")
     if "ModuleNotFoundError" in str(error) or "No module named" in str(error):
-        return ActorGoneError(
+        return NodeUnfitError(
             part, _missing_module(error), "Install the same packages, runtree among them, on every node"
         )
     if isinstance(error, ActorDiedError | RayActorError | OwnerDiedError | TaskCancelledError):

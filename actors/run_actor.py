@@ -19,6 +19,7 @@ from ..messages.failure import Failure
 from ..messages.items import RunFailed
 from ..messages.result import RunResult
 from ..messages.transcript import Message
+from ..messages.usage import NO_COST, NO_USAGE, Cost, Usage
 from ..messages.version import VERSION
 from ..providers import secrets
 from .agent import AgentRun, AgentSet
@@ -105,9 +106,10 @@ class RunActor:
         try:
             result, reusable = await self._execute(job, host, live)
             await host.settle()
+            usage, cost = live.accounts
             await self._supervisor.end(
                 EndReport(
-                    **host.report_fields(result.usage, result.cost),
+                    **host.report_fields(usage, cost),
                     status=result.status,
                     error=result.error,
                     reusable=reusable,
@@ -133,11 +135,13 @@ class RunActor:
                 deps=unpack(job.tree.deps),
                 call_id=job.call_id,
                 tags=job.tags,
+                spent=job.admitted.spent,
             )
         except Exception as error:  # noqa: BLE001 - unpickling runs any user code, and whatever it raises is the run's failure
             failure = _load_failure(error)
-            host.emit(RunFailed, error=failure)
-            return RunResult(run_id=stamp.run_id, status="failed", error=failure), True
+            spent = dict(job.admitted.spent)
+            host.emit(RunFailed, error=failure, **spent)
+            return RunResult(run_id=stamp.run_id, status="failed", error=failure, **spent), True
         live.start(run)
         reason = await host.begin()
         if reason is not None:
@@ -169,6 +173,11 @@ class _LiveRun:
 
     def start(self, run: AgentRun) -> None:
         self._run = run
+
+    @property
+    def accounts(self) -> tuple[Usage, Cost]:
+        """What this attempt has used up."""
+        return (NO_USAGE, NO_COST) if self._run is None else self._run.accounts
 
     def cancel(self, reason: str) -> None:
         """Cancel the run; on its own loop only."""

@@ -1,26 +1,30 @@
 """One call of a RunActor, from an admission to the run's end: shared by the driver, which starts roots, and by runs, which start children.
 
-Whoever makes the call also sees it fail when the process is gone; then the supervisor is told, and the queues write what the run could not.
+Whoever makes the call also sees it fail when the process is gone. Then the supervisor is told, which ends what is below the run and decides: either
+the queues discard the attempt and the next one is started from here, or they write the end that the run could not.
 """
 
 import asyncio
 import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ..messages.control import Admitted, EndReport, LaneAddress
 from ..messages.errors import RunLostError, RuntimeUnavailableError, RuntreeError
 from ..messages.failure import Failure
-from ..messages.items import RunCancelled, RunCompleted, RunFailed, TerminalItem
+from ..messages.items import RunCancelled, RunCompleted, RunFailed, Stamp, TerminalItem
 from ..messages.loss import LossReport, LossVerdict
 from ..messages.result import RunResult, RunStatus
 from .jobs import Keys, RunEnd, RunJob
 from .lane_client import QueueClients
-from .remote import MIB, ActorGoneError, Handle, call, find, kill
+from .remote import MIB, ActorGoneError, Handle, NodeUnfitError, UnreachableError, call, find, kill
 from .stream.tracking import Ending
 from .supervisor_client import SupervisorClient
+
+PART: Final = "run actor"
 
 StartActor = Callable[[str, str, Mapping[str, float]], Handle]
 """Starts a RunActor under a name in a namespace with what it asks of its node."""
@@ -50,21 +54,43 @@ class RunCaller:
         self._queues = queues
         self._namespace = supervisor.namespace
 
-    async def run(self, job: RunJob, keys: Keys, resources: Mapping[str, float] | None = None) -> RunResult:
-        """Run a job to its end; never raises for what happens to the run.
+    async def run(
+        self,
+        job: RunJob,
+        keys: Keys,
+        resources: Mapping[str, float] | None = None,
+        unrepeatable: Collection[str] = (),
+    ) -> RunResult:
+        """Run a job to its end, over as many attempts as it takes and has; never raises for what happens to the run.
 
         Returns only after the run's terminal item was accepted by its parent's lane.
+
+        Args:
+            job: The run, as it was admitted.
+            keys: Keys of its models.
+            resources: What it asks of its node.
+            unrepeatable: Names of its tools whose calls must not be made twice.
         """
+        while True:
+            outcome = await self._attempt(job, keys, resources, unrepeatable)
+            if isinstance(outcome, RunResult):
+                return outcome
+            job = replace(job, admitted=outcome)
+
+    async def _attempt(
+        self, job: RunJob, keys: Keys, resources: Mapping[str, float] | None, unrepeatable: Collection[str]
+    ) -> RunResult | Admitted:
+        """Make one attempt; returns the end of the run, or the next attempt if the process was lost."""
         admitted = job.admitted
         handle: Handle | None = None
         try:
             handle = await self._actor(admitted, job, resources)
-            end: RunEnd = await call(handle, "run", job, keys, part="run actor", timeout=None)
+            end: RunEnd = await call(handle, "run", job, keys, part=PART, timeout=None)
         except RuntreeError as error:
             if handle is not None:
                 # Nothing is waited for any more: a process that is only out of reach must not go on.
                 await asyncio.to_thread(kill, handle)
-            return await self._lost(admitted, error)
+            return await self._lost(admitted, error, unrepeatable)
         if admitted.actor is None or not end.reusable:
             await asyncio.to_thread(kill, handle)
         return RunResult.from_json(end.result)
@@ -84,7 +110,7 @@ class RunCaller:
         asked = {**DEFAULT_RESOURCES, **(resources or {})}
         handle = self._start_actor(admitted.actor_name, self._namespace, asked)
         try:
-            await call(handle, "start", part="run actor", timeout=job.tree.schedule_timeout)
+            await call(handle, "start", part=PART, timeout=job.tree.schedule_timeout)
         except ActorGoneError:
             raise
         except RuntimeUnavailableError:
@@ -92,37 +118,64 @@ class RunCaller:
             demand = ", ".join(f"{name}={value:g}" for name, value in asked.items())
             fix = "Ask for less by Agent(resources=...), add nodes, or raise Runtime(schedule_timeout=...)"
             raise RuntimeUnavailableError(
-                "run actor", f"no node had room for {demand} within {job.tree.schedule_timeout:g} s", fix
+                PART, f"no node had room for {demand} within {job.tree.schedule_timeout:g} s", fix
             ) from None
         return handle
 
-    async def _lost(self, admitted: Admitted, error: RuntreeError) -> RunResult:
-        """Have everything written that a run without a process can't write any more."""
+    async def _lost(
+        self, admitted: Admitted, error: RuntreeError, unrepeatable: Collection[str]
+    ) -> RunResult | Admitted:
+        """Have everything written that a run without a process can't write any more; returns its end or its next attempt."""
         stamp = admitted.stamp
-        if (end := await self._end_of(admitted)) is not None:
+        report = _report(stamp, error)
+        own_lane = await self._supervisor.note_loss(report)
+        # Once nothing more is taken of the attempt, it is certain whether it has ended and which of its calls are open.
+        in_doubt = await self._seal(admitted, own_lane, unrepeatable)
+        if (end := await self._end_of(admitted, own_lane)) is not None:
             return await self._ended(end)
-        report = LossReport(run_id=stamp.run_id, attempt=stamp.attempt, reason=str(error))
-        verdict = await self._supervisor.lost(report)
+        verdict = await self._supervisor.lost(report.model_copy(update={"in_doubt": in_doubt}))
+        if verdict.again is not None:
+            discarded = Ending(cancelled=False, reason=verdict.reason, again=True, below=verdict.below)
+            await self._close(admitted, verdict, discarded)
+            return verdict.again
         totals = await self._supervisor.totals(stamp.run_id)
         cancelled = verdict.status == "cancelled"
-        if cancelled:
-            failure = Failure(code="cancelled", message=verdict.reason)
-        else:
-            failure = report.failure() if isinstance(error, ActorGoneError) else error.failure()
-        ending = Ending(cancelled=cancelled, reason=verdict.reason, forced=verdict.forced, totals=totals, error=failure)
+        ending = Ending(
+            cancelled=cancelled, reason=verdict.reason, forced=verdict.forced, totals=totals, error=verdict.error
+        )
         await self._close(admitted, verdict, ending)
-        # The end that the run told may have been on its way: what readers see counts.
-        end = await self._end_of(admitted)
-        if end is not None and _meaning(end)[0] != verdict.status:
-            return await self._ended(end)
         return RunResult(
-            run_id=stamp.run_id, status=verdict.status, error=failure, forced=verdict.forced, **dict(totals)
+            run_id=stamp.run_id, status=verdict.status, error=verdict.error, forced=verdict.forced, **dict(totals)
         )
 
-    async def _end_of(self, admitted: Admitted) -> TerminalItem | None:
-        """Return the terminal item of a run, if its parent's lane has it."""
+    async def _seal(
+        self, admitted: Admitted, own_lane: LaneAddress | None, unrepeatable: Collection[str]
+    ) -> str | None:
+        """Have nothing more taken of an attempt; returns a tool that must not run twice and whose call may have been made, if there is one."""
+        stamp, home = admitted.stamp, admitted.lane
+        own = own_lane if own_lane is not None and own_lane.queue != home.queue else home
+        try:
+            standing = await self._queues[own.queue].standing(stamp, own.lane, seal=True)
+            calls = standing.open_calls
+            if own is not home:
+                before = await self._queues[home.queue].standing(stamp, home.lane, seal=False)
+                calls = {
+                    each: before.open_calls[each] for each in before.open_calls.keys() - standing.completed
+                } | calls
+        except RuntimeUnavailableError:
+            # Nobody knows which calls were made.
+            calls = {name: name for name in unrepeatable}
+        return next((name for name in calls.values() if name in unrepeatable), None)
+
+    async def _end_of(self, admitted: Admitted, own_lane: LaneAddress | None) -> TerminalItem | None:
+        """Return the terminal item of a run, if it told one; its parent's lane has it then."""
+        stamp, home = admitted.stamp, admitted.lane
         with contextlib.suppress(RuntimeUnavailableError):
-            return await self._queues[admitted.lane.queue].end_of(admitted.stamp, admitted.lane.lane)
+            if own_lane is not None and own_lane.queue != home.queue:
+                queue = self._queues[own_lane.queue]
+                if await queue.end_of(stamp, own_lane.lane) is not None:
+                    await queue.settled(own_lane.lane)
+            return await self._queues[home.queue].end_of(stamp, home.lane)
         return None
 
     async def _ended(self, end: TerminalItem) -> RunResult:
@@ -156,11 +209,20 @@ async def _warm_actor(name: str, namespace: str) -> Handle:
     """Return a warm actor; a process that called it before has its handle and connection still. Names are never used again."""
     handle = _known.pop(name, None)
     if handle is None:
-        handle = await find(name, namespace, "run actor")
+        handle = await find(name, namespace, PART)
     _known[name] = handle
     while len(_known) > _KNOWN_ACTORS:
         _known.popitem(last=False)
     return handle
+
+
+def _report(stamp: Stamp, error: RuntreeError) -> LossReport:
+    """Return what an error of a run's call means: a lost process, or something that another process would meet again."""
+    lost = isinstance(error, ActorGoneError | UnreachableError) and error.part == PART
+    if isinstance(error, NodeUnfitError):
+        lost = False
+    failure = None if lost else error.failure()
+    return LossReport(run_id=stamp.run_id, attempt=stamp.attempt, reason=str(error), error=failure)
 
 
 def _result_of(end: TerminalItem) -> RunResult:

@@ -20,7 +20,7 @@ from .stream.lane_port import Flow, PushReply
 from .stream.lanes import Bounds, Lanes
 from .stream.relay import Relay
 from .stream.signal import Signal
-from .stream.tracking import Ending
+from .stream.tracking import Ending, Standing
 
 POLL_SECONDS: Final = (20.0, 30.0)
 """A waiting call answers empty after a random time between these: whoever died asking does not occupy a slot for ever."""
@@ -108,6 +108,15 @@ class StreamQueue:
             self._lanes.close(stamp, lane, ending, known_only=known_only)
 
         await self._at_home(close())
+
+    @in_group("control")
+    async def standing(self, stamp: Stamp, lane: str, seal: bool) -> Standing:
+        """Return how far a run has come; see `Lanes.standing`."""
+
+        async def standing() -> Standing:
+            return self._lanes.standing(stamp, lane, seal=seal)
+
+        return await self._at_home(standing())
 
     @in_group("control")
     async def end_of(self, stamp: Stamp, lane: str) -> bytes | None:

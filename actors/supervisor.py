@@ -124,9 +124,13 @@ class Supervisor:
             drivers=drivers_of(self._registry),
         ).to_json()
 
+    async def note_loss(self, report: str) -> str | None:
+        """Note that a run's process is gone, and set the flags of all below it; returns the run's own lane, if it has one."""
+        return self._note_loss(LossReport.from_json(report))
+
     @in_group("wait")
     async def lost(self, report: str) -> str:
-        """Note that a run's process is gone; answers when all below it have ended, or cannot be made to."""
+        """Decide what follows the loss of a run's process, once all below it have ended, or cannot be made to."""
         return await self._at_home(self._lost(LossReport.from_json(report)))
 
     @in_group("wait")
@@ -139,12 +143,18 @@ class Supervisor:
         """Wait for orders to a process; answers empty when none come. A new poll of a process ends its older one."""
         return await self._at_home(self._poll(process, seen))
 
-    async def _lost(self, report: LossReport) -> str:
-        run = self._registry.get(report.run_id)
+    def _note_loss(self, report: LossReport) -> str | None:
         self._registry.lose(report, time.time())
         self._changed()
-        await self._ended(run.subtree(), ORPHAN_GRACE)
-        return self._registry.verdict(report).to_json()
+        lane = self._registry.get(report.run_id).own_lane
+        return None if lane is None else lane.to_json()
+
+    async def _lost(self, report: LossReport) -> str:
+        self._note_loss(report)
+        await self._ended(self._registry.get(report.run_id).subtree()[1:], ORPHAN_GRACE)
+        verdict = self._registry.judge(report, time.time())
+        self._changed()
+        return verdict.to_json()
 
     async def _cancel(self, request: CancelRequest) -> str:
         began = time.monotonic()
@@ -211,6 +221,7 @@ class Supervisor:
                 order = KillOrder(actor=kill.lease.actor, lease=kill.lease.number, run_id=kill.run.run_id)
                 self._mailboxes.put(kill.run.driver.hello.driver_id, order)
                 self._spawn(self._make_sure(kill))
+            self._ends.notify()
             next_time = self._registry.next_kill_time()
             wait = _SWEEP_SECONDS if next_time is None else max(0.0, next_time - time.time())
             await self._flags.wait(min(wait, _SWEEP_SECONDS))

@@ -13,6 +13,7 @@ from ..messages.control import (
     ChargeRequest,
     DriverHello,
     EndReport,
+    LaneAddress,
     Order,
     PollReply,
     RunReport,
@@ -134,8 +135,13 @@ class SupervisorClient:
         """Report that a condemned run's actor was killed."""
         await self._ask("killed", run_id)
 
+    async def note_loss(self, report: LossReport) -> LaneAddress | None:
+        """Report a lost run; returns its own lane, if it has one."""
+        lane: str | None = await self._call("note_loss", report.to_json())
+        return None if lane is None else LaneAddress.from_json(lane)
+
     async def lost(self, report: LossReport) -> LossVerdict:
-        """Report a lost run; returns when all below it have ended."""
+        """Ask what follows a loss; returns when all below the run have ended."""
         return LossVerdict.from_json(await self._call("lost", report.to_json(), timeout=None))
 
     async def cancel(self, request: CancelRequest) -> CancelReport:

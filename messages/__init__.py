@@ -91,7 +91,7 @@ from .model import (
     ToolDefinition,
     UsageDelta,
 )
-from .result import CancelReport, ModelCallRecord, RunInfo, RunRecord, RunResult, RunStatus
+from .result import AttemptRecord, CancelReport, ModelCallRecord, RunInfo, RunRecord, RunResult, RunStatus
 from .schema import stream_schema
 from .transcript import AssistantMessage, FinishReason, Message, ToolMessage, ToolOutcome, ToolResult, UserMessage
 from .usage import NO_COST, NO_USAGE, Cost, Precision, PriceSource, Pricing, Totals, Usage
@@ -114,6 +114,7 @@ __all__ = [
     "AssistantMessage",
     "AssistantMessageItem",
     "AttemptDiscarded",
+    "AttemptRecord",
     "CancelReport",
     "Completed",
     "ConfigurationError",

@@ -142,6 +142,10 @@ class Frame:
         stamp = Stamp(run_id=run_id, parent_run_id=parent, root_run_id=root, depth=depth, attempt=attempt)
         return cls(stamp, first, last, count, marks, data[end:])
 
+    def line(self, index: int) -> bytes:
+        """Return a line of the body."""
+        return self.body.split(b"\n")[index]
+
     def references(self) -> tuple[str, ...]:
         """Return where the large items of the frame are kept."""
         if _REFERENCE not in self.body:

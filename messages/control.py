@@ -12,7 +12,7 @@ from .items import Stamp
 from .limits import Limits, ModelLimit
 from .reservations import ReserveReply
 from .result import RunStatus
-from .usage import NO_COST, NO_USAGE, Cost, Usage
+from .usage import NO_COST, NO_USAGE, Cost, Totals, Usage
 from .value import Value
 
 
@@ -69,7 +69,7 @@ class ChildRequest(Value):
     poolable: bool = True
     """Whether a warm actor of the driver's pool will do."""
     max_attempts: PositiveInt = 1
-    """Actors it may lose before the loss is its failure."""
+    """Attempts it has: when the last one is lost, that is its failure."""
     runs_per_actor: PositiveInt = 1
     """Runs of its tree and agent that may share an actor."""
     agent_key: str = ""
@@ -113,6 +113,8 @@ class Admitted(Value):
     """Number of the lease."""
     shared: bool = False
     """Others of its tree may run on the actor: the driver starts and ends it, and whoever calls it waits for its name."""
+    spent: Totals = Totals()
+    """What earlier attempts of the run, and the runs below them, have used up."""
     limited_models: tuple[str, ...] = ()
     """Models whose calls have to be reserved because of bounds over the namespace, by `ModelProfile.key`."""
     paused_models: dict[str, float] = Field(default_factory=dict)

@@ -10,6 +10,7 @@ FailureCode = Literal[
     "cancelled",
     "content_filter",
     "context_overflow",
+    "in_doubt",
     "invalid_request",
     "limit_exceeded",
     "lost",

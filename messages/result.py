@@ -14,6 +14,25 @@ RunStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
 """State of a run."""
 
 
+class AttemptRecord(Value):
+    """An attempt of a run whose process was lost and which was started again."""
+
+    attempt: PositiveInt
+    """Its number."""
+    usage: Usage = NO_USAGE
+    """What it used up itself."""
+    cost: Cost = NO_COST
+    """What that cost."""
+    started: float = 0.0
+    """Seconds since the epoch."""
+    ended: float = 0.0
+    """When its loss was noticed."""
+    reason: str = ""
+    """What was seen of the loss."""
+    preempted: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Its process was killed because of another run: it does not count against `Agent.max_attempts`."""
+
+
 class RunRecord(Value):
     """One line of the ledger: a run and what it consumed itself."""
 
@@ -32,9 +51,11 @@ class RunRecord(Value):
     attempt: int = 1
     """Actors it needed."""
     usage: Usage = NO_USAGE
-    """Its own, without its children's."""
+    """Its own, without its children's; lost attempts are in it."""
     cost: Cost = NO_COST
-    """Its own, without its children's."""
+    """Its own, without its children's; lost attempts are in it."""
+    lost_attempts: tuple[AttemptRecord, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """The attempts before this one."""
     started: float = 0.0
     """Seconds since the epoch."""
     ended: float | None = None
@@ -71,7 +92,11 @@ class ModelCallRecord(Value):
 
 
 class RunResult(Value):
-    """The end of a run. Plain names are the run's own, `total_` includes all below it."""
+    """The end of a run. Plain names are the run's own, `total_` includes all below it.
+
+    Of a run that was started again after its process was lost, `usage` and `cost` include the lost attempts, and so do the totals;
+    `messages` and `model_calls` are those of the last attempt. `runs` tells the attempts apart.
+    """
 
     run_id: str
     """The run."""
@@ -90,7 +115,7 @@ class RunResult(Value):
     total_cost: Cost = NO_COST
     """The run's and all below it."""
     model_calls: tuple[ModelCallRecord, ...] = ()
-    """The run's own model calls in the order of their ends, every try; they sum up to `usage` and `cost`.
+    """The run's own model calls in the order of their ends, every try; they sum up to `usage` and `cost`, less lost attempts.
 
     Empty for a run whose process was lost: its sums come from the supervisor.
     """

@@ -33,7 +33,14 @@ _NOTHING = Totals()
 class Accounts:
     """The run's own usage and cost, and what is known here of its children's."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Totals = _NOTHING) -> None:
+        """Begin at zero.
+
+        Args:
+            before: What earlier attempts of the run, and the runs below them, have used up: part of the totals, but not of what is
+                reported.
+        """
+        self._before = before
         self.usage: Usage = NO_USAGE
         self.cost: Cost = NO_COST
         self._model_calls: list[ModelCallRecord] = []
@@ -93,11 +100,12 @@ class Accounts:
 
     def local_totals(self) -> Totals:
         """Return the totals as far as they are known without asking."""
+        before, below = self._before, self._below
         return Totals(
-            usage=self.usage,
-            cost=self.cost,
-            total_usage=self.usage + self._below.total_usage,
-            total_cost=self.cost + self._below.total_cost,
+            usage=before.usage + self.usage,
+            cost=before.cost + self.cost,
+            total_usage=before.total_usage + self.usage + below.total_usage,
+            total_cost=before.total_cost + self.cost + below.total_cost,
         )
 
 

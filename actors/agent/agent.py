@@ -54,7 +54,7 @@ class Agent:
     max_parallel: int | None = None
     """Calls of one turn that run at once; `None`: all."""
     max_attempts: int = 2
-    """Processes one run may use up."""
+    """Attempts of one run: it is started again when its process is lost, as long as one is left."""
     repl: Any = None
     """Not supported by this version."""
     resources: Mapping[str, float] | None = None
@@ -84,6 +84,11 @@ class Agent:
     def model_name(self) -> str:
         """Name of its model, for people."""
         return self.model if isinstance(self.model, str) else self.model.profile.model
+
+    @property
+    def unrepeatable(self) -> frozenset[str]:
+        """Names of the tools whose calls must not be made twice."""
+        return frozenset(tool.name for tool in self.toolset.values() if not tool.idempotent)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"

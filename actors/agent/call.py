@@ -25,7 +25,17 @@ from .tool import Tool
 class Call:
     """A call of the model; also what stands behind the `ToolContext` of its tool."""
 
-    def __init__(self, state: RunState, children: Children, block: ToolCallBlock) -> None:
+    def __init__(self, state: RunState, children: Children, block: ToolCallBlock, number: int = 1) -> None:
+        """Make a call that is not run yet.
+
+        Args:
+            state: Its run.
+            children: The run's sub-agents.
+            block: What the model said.
+            number: Counts the calls of this tool in the answer, from 1.
+        """
+        context = state.context
+        self._idempotency_key = f"{context.run_id}:{context.turn}:{block.tool_name}:{number}"
         self._state = state
         self._children = children
         self.block = block
@@ -48,7 +58,12 @@ class Call:
         """The context of the call's tool."""
         block = self.block
         return ToolContext(
-            self._state.context, call_id=block.call_id, tool_name=block.tool_name, cancelled=self.flag, services=self
+            self._state.context,
+            call_id=block.call_id,
+            tool_name=block.tool_name,
+            idempotency_key=self._idempotency_key,
+            cancelled=self.flag,
+            services=self,
         )
 
     def begin(self, timeout: float | None) -> None:

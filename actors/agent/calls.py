@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,7 +29,11 @@ class Calls:
     def __init__(self, state: RunState, toolbox: Toolbox, blocks: Sequence[ToolCallBlock]) -> None:
         self._state = state
         self._toolbox = toolbox
-        self._calls = [Call(state, toolbox.children, block) for block in blocks]
+        counts: Counter[str] = Counter()
+        self._calls: list[Call] = []
+        for block in blocks:
+            counts[block.tool_name] += 1
+            self._calls.append(Call(state, toolbox.children, block, counts[block.tool_name]))
         self._waiting: deque[Call] = deque()
         self._fatal: Exception | None = None
 
@@ -174,6 +178,9 @@ class Calls:
         return await self._call_tool(call, call.target)
 
     async def _call_tool(self, call: Call, tool: Tool) -> ToolResult:
+        # Whoever sees the process die must know of the call before it has an effect.
+        if not tool.idempotent and not await self._state.host.delivered():
+            return self._result(call, "error", "The call was not run: its run is over, or its stream can't be reached.")
         try:
             content = await tool.invoke(call.value, call.context)
         except ToolError as error:

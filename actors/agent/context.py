@@ -84,24 +84,32 @@ class ToolContext:
     """
 
     def __init__(
-        self, run: RunContext, *, call_id: str, tool_name: str, cancelled: CancelFlag, services: CallServices
+        self,
+        run: RunContext,
+        *,
+        call_id: str,
+        tool_name: str,
+        idempotency_key: str,
+        cancelled: CancelFlag,
+        services: CallServices,
     ) -> None:
         self.run_id = run.run_id
         self.root_run_id = run.root_run_id
         self.call_id = call_id
         self.tool_name = tool_name
         self.attempt = run.attempt
+        self.idempotency_key = idempotency_key
+        """The same for a call in every attempt of its run, and for no other call: to be handed to services that carry out a request once.
+
+        It is `RUN:TURN:TOOL:NUMBER`, where the number counts the calls of the tool in the turn's answer. Call ids would not do: a model
+        that is asked again gives new ones. It may also ask for something else at the same place: where that matters, compare the arguments.
+        """
         self.deps = run.deps
         self.limits = run.limits
         self.cancelled = cancelled
         self._services = services
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same for every attempt of this call, and for no other call."""
-        return f"{self.run_id}:{self.call_id}"
 
     @property
     def blocking(self) -> "BlockingToolContext":

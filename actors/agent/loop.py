@@ -23,7 +23,7 @@ from ...messages.items import (
 from ...messages.model import ModelRequest, ModelResponse, ModelSettings
 from ...messages.result import RunResult, RunStatus
 from ...messages.transcript import AssistantMessage, Message, ToolMessage, UserMessage
-from ...messages.usage import Totals
+from ...messages.usage import Cost, Totals, Usage
 from ...providers.fallback import chain_of
 from ...providers.protocol import Model
 from ...providers.registry import resolve
@@ -58,8 +58,9 @@ class AgentRun:
         deps: Any = None,
         call_id: str | None = None,
         tags: Mapping[str, str] | None = None,
+        spent: Totals | None = None,
     ) -> None:
-        self._state = RunState(agent, host, agents, key, deps, dict(tags or {}))
+        self._state = RunState(agent, host, agents, key, deps, dict(tags or {}), spent or Totals())
         self._state.messages.extend(messages)
         self._state.call_ids.add_history(messages)
         self._value = value
@@ -91,6 +92,11 @@ class AgentRun:
     def flag(self) -> CancelFlag:
         """The flag that tools see; setting it alone does not stop the run."""
         return self._state.flag
+
+    @property
+    def accounts(self) -> tuple[Usage, Cost]:
+        """What this attempt of the run has used up itself; the result counts earlier ones too."""
+        return self._state.accounts.usage, self._state.accounts.cost
 
     @property
     def left_threads(self) -> bool:

@@ -29,6 +29,13 @@ class Emitting(Protocol):
         """Return when the buffer has room: at once as a rule, late when the reader is slow."""
         ...
 
+    async def delivered(self) -> bool:
+        """Return when what was emitted before has been accepted by the parent's lane; False if it will not be: the attempt is over.
+
+        For what must not happen unless others know of it. It takes as long as `ready`, plus one round trip.
+        """
+        ...
+
     @property
     def next_seq(self) -> int:
         """Number the next item will get."""

@@ -10,6 +10,7 @@ from ...messages.errors import RunError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.items import Custom, Item
 from ...messages.transcript import Message
+from ...messages.usage import Totals
 from ...providers.protocol import Model
 from ...providers.secrets import redact
 from .accounts import Accounts
@@ -52,6 +53,7 @@ class RunState:
         key: str,
         deps: Any,
         tags: Mapping[str, str],
+        spent: Totals,
     ) -> None:
         self.agent = agent
         self.host = host
@@ -75,7 +77,7 @@ class RunState:
         self.hooks = Hooks(agent.middleware if own_retry else (*agent.middleware, Retry()), self.context)
         self.call_ids = UniqueCallIds()
         self._repairs: dict[tuple[str, str], ThinkingRepair] = {}
-        self.accounts = Accounts()
+        self.accounts = Accounts(spent)
         self.messages: list[Message] = []
         self.threads: set[object] = set()
         self.stop: Stop | None = None

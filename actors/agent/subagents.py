@@ -122,6 +122,7 @@ class Children:
             limits=agent.limits,
             model=agent.model_name,
             poolable=agent.poolable,
+            max_attempts=agent.max_attempts,
         )
         with anyio.CancelScope(shield=True):
             try:
@@ -193,7 +194,7 @@ def result_of_child(call_id: str, name: str, end: RunResult | Refused) -> ToolRe
         reason = end.error.message if end.error else "no reason given"
         outcome, text = "cancelled", f"The sub-agent {name} was cancelled: {reason}"
     else:
-        outcome = "lost" if end.error is not None and end.error.code == "lost" else "error"
+        outcome = "lost" if end.error is not None and end.error.code in ("lost", "in_doubt") else "error"
         reason = end.error.message if end.error else "no reason given"
         text = f"The sub-agent {name} failed: {reason}"
     content = (TextBlock(text=cut(text, MAX_OUTPUT)),)

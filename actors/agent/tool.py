@@ -154,7 +154,8 @@ def tool(
         name: Name the model sees; the function's where absent.
         description: What the model is told; the docstring where absent.
         timeout: Seconds one call may take.
-        idempotent: Whether a call that may have run already can be made again.
+        idempotent: Whether a call that may have run already can be made again. If not, a run whose process is lost while such a call is
+            open fails as "in doubt" instead of being started again. `ToolContext.idempotency_key` helps to make a tool idempotent.
         max_output: Bytes of output that reach the model.
 
     Raises:

@@ -95,6 +95,11 @@ class Emitter:
         """Return when the lane has accepted everything that was emitted before the call."""
         await self._accepted(self.next_seq)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether the lane still takes what is emitted: it can be reached, and the attempt is not over."""
+        return not self._stopped()
+
     async def switch(self, port: EmitterPort, lane: str) -> None:
         """Go through another lane from now on; what was emitted before is accepted by the old one first."""
         self._switch = _Switch(self.next_seq, port, lane)

@@ -15,7 +15,7 @@ from ...messages.errors import InternalError
 from ...messages.items import Stamp
 from .buffer import Buffer
 from .lane_port import Flow, PushReply
-from .tracking import Ending, Track, Tracks
+from .tracking import Ending, Standing, Track, Tracks
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Lanes:
         for index, data in enumerate(frames):
             frame = Frame.from_bytes(data)
             track = way.tracks.of(frame.stamp)
-            if track is None:
+            if track is None or track.sealed:
                 fenced = True
                 continue
             fresh = self._fresh_part(track, frame)
@@ -123,7 +123,7 @@ class Lanes:
         return buffer.credit(len(frames))._replace(fenced=fenced)
 
     def close(self, stamp: Stamp, lane: str, ending: Ending, *, known_only: bool = False) -> None:
-        """Finish a run that can't do it itself, and all below it; idempotent.
+        """Finish a run that can't do it itself, and all below it, or discard an attempt that is followed by another; idempotent.
 
         Later pushes of what was closed are refused, also of runs below it that had said nothing yet. What is missing is written behind what
         the lanes already hold: the ends of descendants first, deepest before shallower, then the run's own.
@@ -141,6 +141,7 @@ class Lanes:
         # What is below a lost run is cancelled for it; its accounts are kept elsewhere.
         reason = ending.reason if ending.cancelled else f"run {stamp.run_id} was lost"
         below = Ending(cancelled=True, reason=reason, forced=True)
+        way.tracks.refuse(ending.below)
         for track in way.tracks.below(lane if known_only else stamp.run_id):
             _finish(way.buffer, track, below)
         if known_only and lane != stamp.run_id:
@@ -155,6 +156,21 @@ class Lanes:
             _finish(way.buffer, known, ending)
         elif not known_only and (new := way.tracks.of(stamp)) is not None:
             _finish(way.buffer, new, ending)
+
+    def standing(self, stamp: Stamp, lane: str, *, seal: bool) -> Standing:
+        """Return how far an attempt of a run has come through a lane.
+
+        Args:
+            stamp: The attempt.
+            lane: The run's parent's lane, or its own.
+            seal: From now on refuse what the attempt itself pushes here: it is about to be closed. What others push of it is taken.
+        """
+        tracks = self._lanes[lane].way.tracks if lane in self._lanes else Tracks()
+        track = tracks.of(stamp) if seal else tracks.get(stamp.run_id)
+        if track is None or track.stamp.attempt != stamp.attempt:
+            return Standing({}, frozenset())
+        track.sealed = track.sealed or seal
+        return track.standing
 
     def end_of(self, stamp: Stamp, lane: str) -> bytes | None:
         """Return the terminal item of a run's attempt, as a frame; `None` if it has not come through this lane."""

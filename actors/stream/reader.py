@@ -14,6 +14,10 @@ class FrameReader:
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], int] = {}
 
+    def last_of(self, run_id: str) -> tuple[int, int]:
+        """Return the newest attempt that was read of a run, and the number of its last item; before its first item that is -1."""
+        return max(((attempt, seq) for (run, attempt), seq in self._last.items() if run == run_id), default=(1, -1))
+
     def read(self, frames: Sequence[bytes], large: Mapping[str, bytes] = MappingProxyType({})) -> Iterator[StreamItem]:
         """Yield the items; repeated ones are left out and missing ones stand as `items_dropped`.
 

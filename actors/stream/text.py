@@ -6,7 +6,8 @@ from ...messages.items import AttemptDiscarded, ModelDelta, StreamItem
 class VisibleText:
     """Takes items and gives the text of one run.
 
-    Text can't be taken back: where a try is discarded after some of it was shown, a line in brackets says so.
+    Text can't be taken back: where a try of the model, or an attempt of the run, is discarded after some of it was shown, a line in brackets
+    says so.
 
     Args:
         run_id: The run.
@@ -25,4 +26,10 @@ class VisibleText:
         if not isinstance(item, AttemptDiscarded) or item.run_id != self._run_id:
             return ""
         hidden = item.first_seq <= self._shown <= item.last_seq
-        return f"\n[the text above is discarded and said again: {item.reason}]\n" if hidden else ""
+        if not hidden:
+            return ""
+        if item.scope == "run":
+            # The next attempt counts its items from the start.
+            self._shown = -1
+            return f"\n[all text above is discarded and the run starts again: {item.reason}]\n"
+        return f"\n[the text above is discarded and said again: {item.reason}]\n"

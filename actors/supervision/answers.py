@@ -4,6 +4,7 @@ from typing import Final, TypeVar
 
 from ...messages.control import Admitted
 from ...messages.limits import Limits
+from ...messages.usage import Totals
 from .records import Run
 
 KEPT_REPLIES: Final = 64
@@ -14,7 +15,7 @@ _Reply = TypeVar("_Reply")
 
 
 def admitted(run: Run) -> Admitted:
-    """Return what a run is told when it is admitted."""
+    """Return what a run is told when it, or another attempt of it, is admitted."""
     lease = run.lease
     return Admitted(
         stamp=run.stamp,
@@ -25,6 +26,7 @@ def admitted(run: Run) -> Admitted:
         actor_name=lease.actor,
         lease=lease.number,
         shared=lease.shared,
+        spent=run.totals() if run.lost_attempts else Totals(),
     )
 
 

@@ -11,7 +11,7 @@ def refusal(parent: Run | None, attempt: int, now: float) -> Failure | None:
     """Return why a child of `parent`, in one of its attempts, must not start; `None` if it may."""
     if parent is None:
         return None
-    if not parent.live or parent.stamp.attempt != attempt:
+    if not parent.works(attempt):
         return _over(parent)
     if parent.flag is not None:
         return Failure(code="cancelled", message=f"run {parent.run_id} is cancelled ({parent.flag.reason})")
@@ -34,7 +34,7 @@ def refusal(parent: Run | None, attempt: int, now: float) -> Failure | None:
 
 def charge(run: Run, request: ChargeRequest) -> ChargeReply:
     """Grant as many of the calls as every bound of the lineage allows, and count them."""
-    if not run.live or run.stamp.attempt != request.attempt:
+    if not run.works(request.attempt):
         return ChargeReply(granted_model_calls=0, granted_tool_calls=0, error=_over(run))
     model_calls, tool_calls = request.model_calls, request.tool_calls
     error: Failure | None = None

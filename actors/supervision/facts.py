@@ -8,11 +8,12 @@ from typing import Final
 
 from pydantic import Field
 
-from ...messages.control import ChargeReply, DriverHello, LaneAddress
+from ...messages.control import ChargeReply, ChildRequest, DriverHello, LaneAddress
 from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
-from ...messages.result import RunStatus
+from ...messages.loss import LossReport, LossVerdict
+from ...messages.result import AttemptRecord, RunStatus
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Usage
 from ...messages.value import Value
 from .leases import Lease, Leases, Packing
@@ -60,6 +61,8 @@ class RunFacts(Value):
     deadline: float | None
     started: float
     lease: Lease
+    request: ChildRequest
+    parent_attempt: int = 1
     model: str = ""
     own_lane: LaneAddress | None = None
     status: RunStatus = "pending"
@@ -68,8 +71,14 @@ class RunFacts(Value):
     flag: Flag | None = None
     forced: bool = False
     preempted: bool = False
+    attempt_started: float = 0.0
+    lost: LossReport | None = None
+    lost_attempts: tuple[AttemptRecord, ...] = ()
+    verdicts: dict[int, LossVerdict] = Field(default_factory=dict[int, LossVerdict])
     usage: Usage = NO_USAGE
     cost: Cost = NO_COST
+    attempt_usage: Usage = NO_USAGE
+    attempt_cost: Cost = NO_COST
     report_number: int = -1
     refusals: dict[str, Failure] = Field(default_factory=dict[str, Failure])
     charges: dict[int, ChargeReply] = Field(default_factory=dict[int, ChargeReply])

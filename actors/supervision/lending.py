@@ -31,12 +31,15 @@ class Lending:
     def __init__(self, mailboxes: Mailboxes) -> None:
         self._mailboxes = mailboxes
 
-    def lend(self, driver: Driver, child: ChildRequest, root_run_id: str) -> Lease:
-        """Lend an actor to a new run; one that others will share is started by the driver."""
+    def lend(self, driver: Driver, child: ChildRequest, root_run_id: str, attempt: int = 1) -> Lease:
+        """Lend an actor to an attempt of a run; one that others will share is started by the driver."""
         packing: Packing | None = None
         if child.runs_per_actor > 1:
             packing = Packing(root_run_id, child.agent_key or child.agent, child.runs_per_actor)
-        cold_name = f"run:{child.agent}:{child.run_id}"
+        # No other attempt ever has the name: an order for an earlier actor must not find this one.
+        cold_name = (
+            f"run:{child.agent}:{child.run_id}" if attempt == 1 else f"run:{child.agent}:{child.run_id}:{attempt}"
+        )
         lease = driver.leases.take(child.run_id, cold_name, poolable=child.poolable, packing=packing)
         if lease.fresh:
             self._tell(driver, StartOrder(actor=lease.actor, resources=child.resources))

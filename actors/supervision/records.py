@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...messages.control import ChargeReply, DriverHello, LaneAddress
+from ...messages.control import ChargeReply, ChildRequest, DriverHello, LaneAddress
 from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
-from ...messages.result import RunInfo, RunRecord, RunStatus
+from ...messages.loss import LossReport, LossVerdict
+from ...messages.result import AttemptRecord, RunInfo, RunRecord, RunStatus
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
 from .changes import Changes
 from .leases import Lease, Leases
@@ -75,6 +76,10 @@ class Run:
     deadline: float | None
     started: float
     lease: Lease
+    request: ChildRequest
+    """What was asked for."""
+    parent_attempt: int = 1
+    """The attempt of the parent that asked for it."""
     model: str = ""
     """Name of its agent's model, as far as the agent tells."""
     progress: float = 0.0
@@ -93,8 +98,22 @@ class Run:
     children: list["Run"] = field(default_factory=list["Run"])
     live_below: int = 0
     """Runs below it that have not ended."""
+    attempt_started: float = 0.0
+    """When the current attempt was admitted."""
+    lost: LossReport | None = None
+    """The current attempt's process is gone, and what follows is not decided yet: the run is live, but does nothing."""
+    lost_attempts: tuple[AttemptRecord, ...] = ()
+    """The attempts before the current one."""
+    verdicts: dict[int, LossVerdict] = field(default_factory=dict[int, LossVerdict])
+    """What was decided of lost attempts."""
     usage: Usage = NO_USAGE
+    """Its own, of all attempts."""
     cost: Cost = NO_COST
+    """Its own, of all attempts."""
+    attempt_usage: Usage = NO_USAGE
+    """Of the current attempt."""
+    attempt_cost: Cost = NO_COST
+    """Of the current attempt."""
     report_number: int = -1
     refusals: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """Why children were refused, by run id."""
@@ -140,8 +159,19 @@ class Run:
             found.extend(run.children)
         return found
 
+    def works(self, attempt: int) -> bool:
+        """Whether an attempt is the one that is at work."""
+        return self.live and self.stamp.attempt == attempt and self.lost is None
+
     def account(self, usage: Usage, cost: Cost) -> None:
-        """Take a cumulative snapshot of the run's own accounts."""
+        """Take a cumulative snapshot of the current attempt's own accounts."""
+        self.attempt_usage, self.attempt_cost = usage, cost
+        for lost in self.lost_attempts:
+            usage, cost = lost.usage + usage, lost.cost + cost
+        self.account_whole(usage, cost)
+
+    def account_whole(self, usage: Usage, cost: Cost) -> None:
+        """Take the run's own accounts over all attempts."""
         more = usage.tokens - self.usage.tokens
         self.usage, self.cost = usage, cost
         self.touch()
@@ -192,6 +222,7 @@ class Run:
             "status": self.status,
             "usage": self.usage,
             "cost": self.cost,
+            "lost_attempts": self.lost_attempts,
             "started": self.started,
             "ended": self.ended,
             "error": self.error,

@@ -29,7 +29,7 @@ from ...messages.limits import Limits
 from ...messages.loss import LossReport, LossVerdict
 from ...messages.result import RunInfo, RunRecord, RunStatus
 from ...messages.usage import Cost, Totals, Usage
-from . import bounds
+from . import attempts, bounds
 from .answers import admitted, remember, sooner
 from .changes import Changes
 from .lending import NEVER, Kill, Lending
@@ -128,8 +128,8 @@ class Registry:
     def begin(self, run_id: str, attempt: int) -> Flag | None:
         """Note that a run's process works on it; returns its flag if a cancel came first, or if it was given up as lost."""
         run = self.get(run_id)
-        if not run.live or run.stamp.attempt != attempt:
-            return run.flag or Flag(f"run {run_id} is over", 0.0, run.ended or 0.0)
+        if not run.works(attempt):
+            return run.flag or Flag(f"attempt {attempt} of run {run_id} is over", 0.0, run.ended or 0.0)
         run.status = "running"
         run.touch()
         return run.flag
@@ -139,15 +139,17 @@ class Registry:
         run = self.get(run_id)
         if run.flag is not None:
             return run.flag.reason
-        return None if run.live and run.stamp.attempt == attempt else "it is over"
+        return None if run.works(attempt) else "it is over"
 
     def charge(self, request: ChargeRequest) -> ChargeReply:
         """Grant calls within the bounds of the lineage; a repeated call gets the same answer."""
         run = self.get(request.run_id)
-        if request.number in run.charges:
+        current = run.works(request.attempt)
+        if current and request.number in run.charges:
             return run.charges[request.number]
         reply = bounds.charge(run, request)
-        remember(run.charges, request.number, reply)
+        if current:
+            remember(run.charges, request.number, reply)
         for scope in run.lineage():
             scope.touch()
         return reply
@@ -163,8 +165,12 @@ class Registry:
     def end(self, report: EndReport, now: float) -> None:
         """Note that a run ended by itself, and give its actor back to the pool unless it is worn out or condemned."""
         run = self.get(report.run_id)
-        self.report(report)
-        if report.attempt != run.stamp.attempt:
+        if report.from_stream and report.attempt == run.stamp.attempt:
+            self._account(run, report.usage, report.cost, whole=True)
+        else:
+            self.report(report)
+        # Of a run that was given up, what readers have seen decides, and not what its process says if it was only out of reach.
+        if report.attempt != run.stamp.attempt or (run.lost is not None and not report.from_stream):
             return
         if not run.live:
             if report.from_stream:
@@ -177,28 +183,28 @@ class Registry:
         self._lending.take_back(run, now, reusable=report.reusable)
 
     def lose(self, report: LossReport, now: float) -> None:
-        """Note that a run's process is gone, and set the flags of all below it."""
+        """Note that a run's process is gone, and set the flags of all below it. What follows is for `judge` to say, once those have ended."""
         run = self.get(report.run_id)
-        if not run.live or report.attempt != run.stamp.attempt:
+        if not run.works(report.attempt):
             return
-        run.error = report.failure()
+        run.lost = report
+        run.touch()
         self._doubt_accounts(run)
-        self._end(run, "failed" if run.flag is None else "cancelled", now)
+        self._lending.forget_orders(run)
+        self._orphan(run, now)
         self._lending.lose(run, now + ORPHAN_GRACE)
 
-    def verdict(self, report: LossReport) -> LossVerdict:
-        """Return what a loss counts as."""
+    def judge(self, report: LossReport, now: float) -> LossVerdict:
+        """Decide what follows a loss: another attempt, which is admitted here, or the end of the run. A repeated call gets the same answer."""
         run = self.get(report.run_id)
-        lanes = [below.own_lane for below in reversed(run.subtree()) if below.own_lane is not None]
-        # A flagged run that was killed while it reported a normal end has lost its result all the same.
-        cancelled = run.flag is not None
-        return LossVerdict(
-            status="cancelled" if cancelled else "failed",
-            reason=report.reason if run.flag is None else run.flag.reason,
-            forced=run.forced,
-            lanes=tuple(lanes),
-            preempted=run.preempted,
-        )
+        if report.attempt in run.verdicts:
+            return run.verdicts[report.attempt]
+        if run.lost is not None and report.attempt == run.stamp.attempt:
+            run.error = attempts.final_failure(run, report, now)
+            if run.error is None:
+                return attempts.begin_next(run, report, now, self._lending)
+            self._end(run, "failed" if run.flag is None else "cancelled", now)
+        return attempts.verdict_of(run, report)
 
     # Cancel
 
@@ -210,9 +216,10 @@ class Registry:
             if run.flag is None:
                 run.flag = Flag(reason, grace, now)
                 self._flagged[run.run_id] = run
-                order = CancelOrder(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason, grace=grace)
-                self._mailboxes.put(run.lease.actor, order)
                 run.touch()
+                order = CancelOrder(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason, grace=grace)
+                if run.lost is None:
+                    self._mailboxes.put(run.lease.actor, order)
             elif grace < run.flag.grace:
                 run.flag = replace(run.flag, grace=grace)
                 run.touch()
@@ -220,8 +227,11 @@ class Registry:
 
     def condemn_due(self, now: float) -> list[Kill]:
         """Condemn the runs that outlived their grace, children first; returns those whose actors are to be killed now."""
-        for run in self._flagged.values():
-            if not run.forced and self._kill_time(run) <= now:
+        for run in [run for run in self._flagged.values() if not run.forced and self._kill_time(run) <= now]:
+            if run.lost is not None or run.preempted:
+                # Its process is gone, and so is whoever would tell what follows.
+                self._end(run, "cancelled", now)
+            else:
                 self._lending.condemn(run, now)
         return list(self._lending.doomed(self._drivers.values(), self.find, now))
 
@@ -232,8 +242,8 @@ class Registry:
         return None if time == NEVER else time
 
     def killed(self, run: Run, now: float) -> None:
-        """Note that the actor of a condemned run is gone."""
-        if run.live:
+        """Note that the actor of a condemned run is gone. What follows for one that was lost is for `judge` to say."""
+        if run.live and (run.lost is None or run.flag is not None):
             self._doubt_accounts(run)
             self._end(run, "cancelled", now)
 
@@ -266,7 +276,7 @@ class Registry:
         now: float,
     ) -> Admission:
         known = self._runs.get(child.run_id)
-        if known is not None:
+        if known is not None and (parent is None or parent.works(attempt)):
             return admitted(known)
         error = None if parent is None else parent.refusals.get(child.run_id)
         if error is None:
@@ -301,9 +311,12 @@ class Registry:
             lane=lane,
             own_limits=own_limits,
             limits=limits,
+            request=child,
+            parent_attempt=attempt,
             deadline=sooner(None if parent is None else parent.deadline, own_limits, now),
             started=now,
             progress=now,
+            attempt_started=now,
             model=child.model,
             lease=lease,
         )
@@ -337,13 +350,12 @@ class Registry:
 
     def _end(self, run: Run, status: RunStatus, now: float) -> None:
         """Note an end. What still lives below the run has nobody to report to any more: its flags are set."""
-        run.status, run.ended = status, now
+        run.status, run.ended, run.lost = status, now, None
         self.tally.end(run.agent, status, run.cost)
         run.touch()
         self._flagged.pop(run.run_id, None)
         self._lending.forget_orders(run)
-        if run.live_below:
-            self.cancel(run.run_id, f"run {run.run_id} above it is gone", ORPHAN_GRACE, now)
+        self._orphan(run, now)
         for above in run.lineage()[1:]:
             above.live_below -= 1
             if above.flag is not None and not above.live_below:
@@ -354,15 +366,23 @@ class Registry:
             while len(self._ended_trees) > KEPT_TREES:
                 self._forget(self._ended_trees.popitem(last=False)[0])
 
+    def _orphan(self, run: Run, now: float) -> None:
+        """End what lives below a run: it has nobody to report to."""
+        if run.live_below:
+            for child in run.children:
+                self.cancel(child.run_id, f"run {run.run_id} above it is gone", ORPHAN_GRACE, now)
+
     def _doubt_accounts(self, run: Run) -> None:
         """Mark that a run whose process is gone may have used more than it could report."""
         if run.status == "running":
-            self._account(run, run.usage + Usage(precision="unknown"), run.cost + Cost(precision="unknown"))
+            usage, cost = Usage(precision="unknown"), Cost(precision="unknown")
+            self._account(run, run.attempt_usage + usage, run.attempt_cost + cost)
 
-    def _account(self, run: Run, usage: Usage, cost: Cost) -> None:
-        """Take a cumulative snapshot of a run's own accounts."""
-        self.tally.spend(run.agent, (run.usage, usage), (run.cost, cost))
-        run.account(usage, cost)
+    def _account(self, run: Run, usage: Usage, cost: Cost, *, whole: bool = False) -> None:
+        """Take a cumulative snapshot of a run's own accounts: of its current attempt, or, `whole`, of all attempts."""
+        old_usage, old_cost = run.usage, run.cost
+        (run.account_whole if whole else run.account)(usage, cost)
+        self.tally.spend(run.agent, (old_usage, run.usage), (old_cost, run.cost))
 
     def _forget(self, root_run_id: str) -> None:
         tree = self._runs[root_run_id].subtree()

@@ -118,8 +118,9 @@ def _table(rows: list[Row], width: int) -> list[Text]:
 
 
 def _name(row: Row, width: int) -> str:
-    """The name with its indent and room for the symbol, at most a third of the line."""
-    name = Text("  " * row.depth + "  " + printable(row.agent))
+    """The name with its indent and room for the symbol, and the number of an attempt after the first; at most a third of the line."""
+    attempt = f" #{row.attempt}" if row.attempt > 1 else ""
+    name = Text("  " * row.depth + "  " + printable(row.agent) + attempt)
     name.truncate(max(width // 3, 2 * row.depth + 6), overflow="ellipsis")
     return name.plain
 

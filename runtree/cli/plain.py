@@ -110,6 +110,8 @@ def _lines_of(item: StreamItem) -> Iterator[str]:
 
 
 def _again(item: AttemptDiscarded) -> str:
+    if item.scope == "run":
+        return f"attempt {item.discarded_attempt} is lost, the run starts again: {_one_line(item.reason) or 'no reason given'}"
     shown = "what was said does not count, it is said again" if item.last_seq >= item.first_seq else "trying again"
     wait = f" in {seconds_text(item.delay)}" if item.delay else ""
     return f"{shown}{wait}: {_one_line(item.reason) or item.scope}"

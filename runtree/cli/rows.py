@@ -163,7 +163,8 @@ class Tree:
 def _reduce(row: Row, item: StreamItem) -> None:
     match item:
         case RunStarted():
-            row.agent, row.model, row.started = item.agent, item.model, item.time
+            row.agent, row.model = item.agent, item.model
+            row.started = item.time if row.started is None else row.started
         case TurnStarted():
             row.speaks = False
             row.thought = ""
@@ -183,7 +184,8 @@ def _reduce(row: Row, item: StreamItem) -> None:
             row.note = ""
         case AttemptDiscarded():
             row.text, row.speaks, row.thought = "", False, ""
-            row.note = f"trying again: {item.reason}" if item.reason else ""
+            what = "starting again" if item.scope == "run" else "trying again"
+            row.note = f"{what}: {item.reason}" if item.reason else ""
         case UsageUpdated():
             row.totals = Totals(
                 usage=item.usage, cost=item.cost, total_usage=item.total_usage, total_cost=item.total_cost

@@ -239,7 +239,7 @@ async def test_contexts() -> None:
     ctx = contexts["sync"]
     stamp = tree.root.stamp
     assert (ctx.run_id, ctx.root_run_id, ctx.call_id, ctx.tool_name) == (stamp.run_id, stamp.run_id, "a", "in_thread")
-    assert (ctx.attempt, ctx.limits, ctx.idempotency_key) == (1, tree.limits, f"{stamp.run_id}:a")
+    assert (ctx.attempt, ctx.limits, ctx.idempotency_key) == (1, tree.limits, f"{stamp.run_id}:1:{ctx.tool_name}:1")
     ctx.emit("late")
     await contexts["async"].progress("late")
     tree.check()

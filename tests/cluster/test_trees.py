@@ -2,12 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from runtree import Agent, Limits, RunResult, Runtime
 from runtree.providers.scripted import ScriptedModel, tool_call
-from tests.kit.agents import add, count_messages, die, die_when_two, hold_open, lead, leaf, read_deps, silent, user
-from tests.kit.gates import Gates
+from tests.kit.agents import add, count_messages, lead, leaf, read_deps, silent, user
 from tests.kit.stream_check import check_ledger, check_stream, ends_of, kinds_of, runs_of, text_of
 
 
@@ -85,38 +82,6 @@ async def test_x12_timed_out_child_ends_before_its_call(runtime: Runtime) -> Non
     assert completed.outcome == "timeout"
     assert ends_of(items)[completed.child_run_id].kind == "run_cancelled"
     assert result.output == "done"
-
-
-async def test_x10_lost_leaf_leaves_its_siblings_alone(runtime: Runtime, gates: Gates) -> None:
-    victim = user("victim", die)
-    items, result = await play(
-        runtime, lead(leaf("a", *["word "] * 200), victim, leaf("b", *["word "] * 200)), deps=gates
-    )
-    # By the ledger: a process that dies at once had no time to say that its run started.
-    lost = next(record.run_id for record in result.runs if record.agent == "victim")
-    assert ends_of(items)[lost].error.code == "lost"
-    outcomes = {item.tool_name: item.outcome for item in items if item.kind == "tool_call_completed"}
-    assert {"die": "lost", **outcomes} == {"die": "lost", "victim": "lost", "a": "ok", "b": "ok"}
-    for name in ("a", "b"):
-        assert text_of(items, runs_of(items, name)[0]) == "word " * 200
-    assert result.output == "done"
-    assert {record.agent: record.status for record in result.runs}["victim"] == "failed"
-
-
-@pytest.mark.parametrize("reuse", [True, False], ids=["warm", "cold"])
-async def test_x11_sub_tree_of_a_lost_inner_run_ends(runtime: Runtime, gates: Gates, reuse: bool) -> None:
-    await runtime.warmed()
-    below = [user(name, hold_open, reuse=reuse) for name in ("one", "two")]
-    calls = [*(tool_call(child.name, {"input": "x"}) for child in below), tool_call("die_when_two", {})]
-    inner = Agent("inner", ScriptedModel([calls, ["done"]]), agents=below, tools=[die_when_two])
-    items, result = await play(runtime, lead(inner), deps=gates)
-    ends = {record.agent: ends_of(items)[record.run_id] for record in result.runs}
-    assert ends["inner"].error.code == "lost"
-    assert ends["lead"].kind == "run_completed"
-    assert {"one", "two"} < set(ends)
-    outcomes = {item.tool_name: item.outcome for item in items if item.kind == "tool_call_completed"}
-    assert outcomes["inner"] == "lost"
-    assert not [run for run in await runtime.runs() if run.root_run_id == result.run_id]
 
 
 async def test_l09_messages_and_deps(runtime: Runtime) -> None:

@@ -123,12 +123,41 @@ async def die(context: ToolContext) -> str:
 
 
 @tool
-async def die_when_two(context: ToolContext) -> str:
-    """Kills its own process once two runs hold."""
+async def die_once(context: ToolContext) -> str:
+    """Kills its own process, but not that of the next attempt."""
+    entered(context)
+    if context.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "alive"
+
+
+@tool(idempotent=False)
+async def die_at_pay(context: ToolContext) -> str:
+    """Kills its own process, and must not be run again."""
     gates = entered(context)
-    await eventually(lambda: len(gates.names("hold_open-")) == 2)
+    gates.open(f"paid-{context.attempt}", context.idempotency_key)
     os.kill(os.getpid(), signal.SIGKILL)
     return "unreachable"
+
+
+@tool
+async def die_when_two(context: ToolContext) -> str:
+    """Kills its own process once two runs hold, but not that of the next attempt."""
+    gates = entered(context)
+    if context.attempt == 1:
+        await eventually(lambda: len(gates.names("hold_first-")) == 2)
+        gates.open("died")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "alive"
+
+
+@tool
+async def hold_first(context: ToolContext) -> str:
+    """Waits for ever, unless the tool that kills has done so."""
+    if not context.deps.is_open("died"):
+        entered(context)
+        await anyio.sleep_forever()
+    return "not held"
 
 
 @tool

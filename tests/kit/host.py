@@ -173,6 +173,11 @@ class MemoryHost:
         self._step("ready")
         await anyio.lowlevel.checkpoint()
 
+    async def delivered(self) -> bool:
+        self._step("delivered")
+        await anyio.lowlevel.checkpoint()
+        return True
+
     # Accounting
 
     async def charge(self, *, model_calls: int = 0, tool_calls: int = 0) -> ChargeReply:

@@ -226,11 +226,18 @@ def check_ends(items: Sequence[Any]) -> None:
         parent = parents[run_id]
         if parent in last:
             assert index < last[parent], f"{run_id} ends after its parent {parent}"
-        for kind in ("tool_call_started", "tool_call_completed"):
-            calls = [item.call_id for item in own if item.kind == kind]
-            assert len(calls) == len(set(calls)), f"{run_id}: {kind} twice in {calls}"
-        started = {item.call_id for item in own if item.kind == "tool_call_started"}
-        assert started == {item.call_id for item in own if item.kind == "tool_call_completed"}, run_id
+        for attempt in {item.attempt for item in own}:
+            said = [item for item in own if item.attempt == attempt]
+            for kind in ("tool_call_started", "tool_call_completed"):
+                calls = [item.call_id for item in said if item.kind == kind]
+                assert len(calls) == len(set(calls)), f"{run_id}/{attempt}: {kind} twice in {calls}"
+            started = {item.call_id for item in said if item.kind == "tool_call_started"}
+            assert started == {item.call_id for item in said if item.kind == "tool_call_completed"}, run_id
+            assert (said[-1].kind == "attempt_discarded") == (attempt < own[-1].attempt), (
+                f"{run_id}/{attempt} ends wrong"
+            )
+        numbers = [item.attempt for item in own]
+        assert numbers == sorted(numbers), f"{run_id}: an older attempt speaks after a newer one"
 
 
 def kept(items: Sequence[Any]) -> list[Any]:

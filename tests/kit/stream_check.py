@@ -26,7 +26,9 @@ def check_stream(items: Sequence[Any]) -> None:
         own = [item for _, item in placed]
         _check_numbers(own)
         _check_end(own)
-        _check_calls(own)
+        for attempt in attempts_of(items, run_id):
+            _check_calls([item for item in own if item.attempt == attempt])
+        _check_attempts(own)
         _check_lineage(own[0], runs, run_id)
     _check_causality(items, runs)
 
@@ -40,6 +42,11 @@ def check_ledger(items: Sequence[Any], result: RunResult) -> None:
     for run_id, record in records.items():
         assert record.ended is not None
         assert run_id not in ends or ends[run_id].kind == f"run_{record.status}", f"{record} ended as {ends[run_id]}"
+
+
+def attempts_of(items: Sequence[Any], run_id: str) -> list[int]:
+    """Returns the attempts of a run that have said anything, in their order."""
+    return list(dict.fromkeys(item.attempt for item in items if item.run_id == run_id))
 
 
 def dropped(items: Sequence[Any], run_id: str | None = None) -> int:
@@ -85,8 +92,26 @@ def _check_end(own: Sequence[Any]) -> None:
     ends = [item for item in own if item.kind in TERMINAL_KINDS]
     assert len(ends) == 1, f"{len(ends)} terminal items of run {own[0].run_id}"
     assert own[-1] is ends[0], f"run {own[0].run_id} spoke after its end: {own[-1]}"
-    # A run whose process died before it could speak has nothing but its end.
-    assert own[0].kind == "run_started" or own[0] is ends[0], f"a run begins with {own[0]}"
+    for attempt in attempts_of(own, own[0].run_id):
+        said = [item for item in own if item.attempt == attempt]
+        # An attempt whose process died before it could speak has nothing but its end.
+        assert said[0].kind == "run_started" or said[0] is said[-1], f"an attempt begins with {said[0]}"
+
+
+def _check_attempts(own: Sequence[Any]) -> None:
+    """S7: every attempt but the last is discarded, whole, by its own last item, and the next one follows it."""
+    attempts = attempts_of(own, own[0].run_id)
+    assert attempts == list(range(1, attempts[-1] + 1)), f"attempts of run {own[0].run_id}: {attempts}"
+    for attempt in attempts:
+        said = [item for item in own if item.attempt == attempt]
+        discards = [item for item in said if item.kind == "attempt_discarded" and item.scope == "run"]
+        if attempt == attempts[-1]:
+            assert not discards, f"a discarded attempt without another: {discards[0]}"
+            continue
+        assert discards == said[-1:], f"attempt {attempt} was not discarded by its last item: {said[-1]}"
+        last = discards[0]
+        assert (last.discarded_attempt, last.first_seq, last.last_seq) == (attempt, 0, last.seq - 1), last
+        assert last.reason, f"no reason: {last}"
 
 
 def _check_calls(own: Sequence[Any]) -> None:
@@ -122,17 +147,22 @@ def _check_lineage(first: Any, runs: dict[str, list[tuple[int, Any]]], run_id: s
 
 def _check_causality(items: Sequence[Any], runs: dict[str, list[tuple[int, Any]]]) -> None:
     completions = {
-        (item.run_id, item.call_id): at for at, item in enumerate(items) if item.kind == "tool_call_completed"
+        (item.run_id, item.attempt, item.call_id): at
+        for at, item in enumerate(items)
+        if item.kind == "tool_call_completed"
     }
     for run_id, placed in runs.items():
-        first, (last_place, last) = placed[0][1], placed[-1]
+        (first_place, first), (last_place, last) = placed[0], placed[-1]
         parent = first.parent_run_id
         if parent is None:
             continue
-        assert last_place < runs[parent][-1][0], f"a parent ended before its child {run_id}"
+        # A child belongs to the attempt of its parent that speaks when it begins, and is silent when that attempt is over.
+        attempt = next(item.attempt for at, item in reversed(runs[parent]) if at < first_place)
+        over = max(at for at, item in runs[parent] if item.attempt == attempt)
+        assert last_place < over, f"attempt {attempt} of a parent was over before its child {run_id} was"
         call_id = getattr(first, "call_id", None)
         if call_id is not None:
-            at = completions[parent, call_id]
+            at = completions[parent, attempt, call_id]
             assert last_place < at, f"the call of a child was completed before its end: {last}"
     for at, item in enumerate(items):
         if item.kind == "tool_call_completed" and item.child_run_id in runs:

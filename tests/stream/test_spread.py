@@ -42,11 +42,14 @@ class Spread:
     def parent_lane(self, own: Stamp) -> str:
         return own.parent_run_id or LANE
 
-    async def say(self, own: Stamp, lane: str, item_type: Any, fields: dict[str, Any]) -> None:
+    def open(self, lane: str) -> None:
         if lane not in self.opened:
             up = self.parent_lane(self.stamps[lane])
             self.queue(lane).open(lane, ROOT, Bounds(), (self.queue(up), up))
             self.opened.add(lane)
+
+    async def say(self, own: Stamp, lane: str, item_type: Any, fields: dict[str, Any]) -> None:
+        self.open(lane)
         seq = self.numbers[own.run_id] = self.numbers.get(own.run_id, -1) + 1
         said = Frame.of_items([item_type(**dict(own), seq=seq, time=1.0, **fields)])
         await self.queue(lane).push(lane, [said.to_bytes()])

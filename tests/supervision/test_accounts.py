@@ -82,7 +82,7 @@ def test_s9_late_reports_of_lost_runs_still_count() -> None:
     world = World()
     world.start(None, "r0")
     world.start("r0", "a")
-    world.lose("a")
+    world.lose_for_good("a")
     world.end("a", tokens=30)
     assert world.run("a").status == "failed"
     assert world.run("r0").totals().total_usage.tokens == 30
@@ -120,7 +120,7 @@ def test_u07_totals_are_the_sum_of_the_runs_at_every_moment(steps: list[tuple[st
         elif event == "end":
             world.end(name)
         elif event == "lose":
-            world.lose(name)
+            world.lose_for_good(name)
         elif event == "cancel":
             world.cancel(name)
         elif event == "kill":

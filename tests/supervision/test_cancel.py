@@ -67,7 +67,7 @@ def test_s5_a_run_that_was_given_up_as_lost_is_told_when_it_begins(attempt: int)
     world = World()
     world.admit(None, "r0")
     if attempt:
-        world.lose("r0")
+        world.lose_for_good("r0")
     assert world.registry.begin("r0", attempt) is not None
     assert world.run("r0").status == ("failed" if attempt else "pending")
 
@@ -108,10 +108,11 @@ def test_c13_the_orphans_of_a_lost_child_hold_the_grace_of_the_runs_above() -> N
     world = tree()
     world.cancel("r0", grace=1.0)
     world.end("b")
-    world.lose("a")
+    report = world.lose("a")
     assert world.condemned(1.0) == ["a1"]
     world.now = 1.5
     world.kill("a1")
+    world.judge(report)
     assert world.condemned(2.4) == []
     assert world.condemned(2.5) == ["r0"]
 
@@ -121,13 +122,13 @@ def test_s5_a_lost_run_takes_its_sub_tree_along() -> None:
     report = world.lose("a")
     assert world.told("a1")
     assert not world.told("b")
-    assert world.run("a").status == "failed"
-    verdict = world.registry.verdict(report)
-    assert (verdict.status, verdict.forced, verdict.reason) == ("failed", False, "killed")
-    assert [lane.lane for lane in verdict.lanes] == ["a"]
     world.lose("a")
     assert world.condemned(2.0) == ["a1"]
     world.kill("a1")
+    verdict = world.judge(report)
+    assert (verdict.status, verdict.forced, verdict.reason) == ("failed", False, "killed")
+    assert [lane.lane for lane in verdict.lanes] == ["a"]
+    assert world.run("a").status == "failed"
     world.end("b")
     world.end("r0")
     assert world.run("r0").status == "completed"
@@ -144,9 +145,9 @@ def test_s5_a_loss_during_a_cancel_counts_as_cancelled() -> None:
     world = tree()
     world.cancel("a", reason="user")
     world.condemned(2.0)
-    verdict = world.registry.verdict(world.lose("a1"))
+    verdict = world.lose_for_good("a1")
     assert (verdict.status, verdict.reason, verdict.forced) == ("cancelled", "user", True)
-    verdict = world.registry.verdict(world.lose("a"))
+    verdict = world.lose_for_good("a")
     assert (verdict.status, verdict.forced) == ("cancelled", False)
 
 
@@ -161,7 +162,7 @@ def test_y13_a_loss_or_end_of_an_older_attempt_changes_nothing() -> None:
 def test_verdict_lists_lanes_deepest_first() -> None:
     world = tree()
     world.start("a1", "a2")
-    assert [lane.lane for lane in world.registry.verdict(world.lose("r0")).lanes] == ["a1", "a", "r0"]
+    assert [lane.lane for lane in world.lose_for_good("r0").lanes] == ["a1", "a", "r0"]
 
 
 @pytest.mark.parametrize("flagged", [False, True])
@@ -218,7 +219,7 @@ def test_c12_a_kill_never_names_an_actor_that_was_leased_again() -> None:
                 world.cancel(chance.choice(live), grace=1.0)
             elif event in {"end", "lose"} and live:
                 name = live.pop(chance.randrange(len(live)))
-                world.end(name) if event == "end" else world.lose(name)
+                world.end(name) if event == "end" else world.lose_for_good(name)
             elif event == "time":
                 for name in world.condemned(world.now):
                     lease = world.run(name).lease

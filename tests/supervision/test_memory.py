@@ -68,14 +68,14 @@ def test_c05_old_trees_leave_nothing_behind() -> None:
             world.start(root, f"{root}{name}")
         world.now = float(number * 10)
         world.cancel(f"{root}a", grace=1.0)
-        world.lose(f"{root}b")
+        world.lose_for_good(f"{root}b")
         for due in world.condemned(world.now + 1.0):
             world.kill(due)
         if number % 2:
             world.end(f"{root}c")
             world.end(root)
         else:
-            world.lose(root)
+            world.lose_for_good(root)
             for due in world.condemned(world.now + 9.0):
                 world.kill(due)
     assert len(registry._runs) == module.KEPT_TREES * 4

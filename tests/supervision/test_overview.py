@@ -105,7 +105,7 @@ def test_the_tally_follows_runs_tokens_money_and_the_pool() -> None:
 def test_s9_the_end_of_a_run_of_unknown_cost_is_counted_as_such() -> None:
     world = World()
     world.start(None, "r0")
-    world.lose("r0")
+    world.lose_for_good("r0")
     assert world.registry.tally.ended == {("agent", "failed", "unknown"): 1}
     assert not world.registry.tally.money
 

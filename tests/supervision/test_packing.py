@@ -92,10 +92,9 @@ def test_n_a_kill_gives_those_beside_it_grace() -> None:
     assert world.condemned(4.0) == ["a"]
     world.kill("a")
     assert (world.run("a").status, world.run("a").forced) == ("cancelled", True)
-    report = world.lose("c")
-    verdict = world.registry.verdict(report)
+    verdict = world.lose_for_good("c")
     assert (verdict.status, verdict.preempted, verdict.forced) == ("failed", True, False)
-    assert not world.registry.verdict(world.lose("d")).preempted
+    assert not world.lose_for_good("d").preempted
     assert world.condemned(9.0) == ["d"]
     assert world.registry.driver(DRIVER).leases.held == 1
     assert not orders(world, RetireOrder), "an actor that is killed needs no other end"

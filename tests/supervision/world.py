@@ -23,7 +23,7 @@ from runtree.messages.control import (
     Refused,
     RunReport,
 )
-from runtree.messages.loss import LossReport
+from runtree.messages.loss import LossReport, LossVerdict
 from runtree.messages.result import RunStatus
 
 from .kept import watch
@@ -94,20 +94,26 @@ class World:
         self.registry.report(RunReport(run_id=name, attempt=1, number=number, **spent(tokens)))
 
     def end(
-        self, name: str, tokens: int = 0, *, status: RunStatus = "completed", reusable: bool = True, attempt: int = 1
+        self, name: str, tokens: int = 0, *, status: RunStatus = "completed", attempt: int = 1, **fields: Any
     ) -> None:
         """End a run."""
         number = next(self._numbers)
-        self.registry.end(
-            EndReport(run_id=name, attempt=attempt, number=number, status=status, reusable=reusable, **spent(tokens)),
-            self.now,
-        )
+        report = {"run_id": name, "attempt": attempt, "number": number, "status": status, **spent(tokens), **fields}
+        self.registry.end(EndReport(**report), self.now)
 
-    def lose(self, name: str, attempt: int = 1) -> LossReport:
+    def lose(self, name: str, attempt: int = 1, **fields: Any) -> LossReport:
         """Lose a run's process."""
-        report = LossReport(run_id=name, attempt=attempt, reason="killed")
+        report = LossReport(**{"run_id": name, "attempt": attempt, "reason": "killed", **fields})
         self.registry.lose(report, self.now)
         return report
+
+    def judge(self, report: LossReport) -> LossVerdict:
+        """Ask what follows a loss."""
+        return self.registry.judge(report, self.now)
+
+    def lose_for_good(self, name: str, attempt: int = 1, **fields: Any) -> LossVerdict:
+        """Lose a run's process and ask at once what follows, also while runs below it live."""
+        return self.judge(self.lose(name, attempt, **fields))
 
     def cancel(self, name: str, grace: float = 2.0, reason: str = "user") -> list[str]:
         """Cancel; returns the names of the live runs."""
