@@ -1,6 +1,7 @@
-"""The producer's side of a lane in a queue actor."""
+"""The producers' side of the lanes in a queue actor."""
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from ..messages.items import Stamp, TerminalItem
 from .remote import Handle, UnreachableError, call, find
 from .stream.lane_port import PushReply
 from .stream.lanes import Bounds
+from .stream.shared_lanes import Push, SharedLanes
 from .stream.tracking import Ending, Standing
 
 PART: Final = "stream queue"
@@ -28,11 +30,12 @@ class LaneClient:
         self.queue = queue
         self._namespace = namespace
         self._handle: Handle | None = None
+        self._process = uuid.uuid4().hex
+        self._shared = SharedLanes(self._push_many, self._wait_for_credit)
 
     async def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
         """See `LanePort.push`."""
-        reply: PushReply = await self._call("push", lane, frames)
-        return reply
+        return await self._shared.push(lane, frames)
 
     async def store(self, lane: str, key: str, line: bytes) -> str:
         """See `LanePort.store`."""
@@ -45,9 +48,8 @@ class LaneClient:
         return line
 
     async def wait_for_credit(self, lane: str, producer: str) -> PushReply:
-        """See `LanePort.wait_for_credit`."""
-        reply: PushReply = await self._call("wait_for_credit", lane, producer)
-        return reply
+        """See `LanePort.wait_for_credit`; the producers of a process wait in one call."""
+        return await self._shared.wait_for_credit(lane)
 
     async def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None) -> None:
         """Make a lane."""
@@ -84,6 +86,14 @@ class LaneClient:
     async def close(self, stamp: Stamp, lane: str, ending: Ending, *, known_only: bool = False) -> None:
         """Finish a run that can't do it itself."""
         await self._call("close", stamp, lane, ending, known_only)
+
+    async def _push_many(self, pushes: Sequence[Push]) -> Sequence[PushReply | Exception]:
+        replies: Sequence[PushReply | Exception] = await self._call("push_many", pushes)
+        return replies
+
+    async def _wait_for_credit(self, lane: str) -> PushReply:
+        reply: PushReply = await self._call("wait_for_credit", lane, self._process)
+        return reply
 
     async def _call(self, method: str, *args: Any) -> Any:
         """Call a method; again if the queue is out of reach for a moment. Every call may be repeated: frames are numbered, the rest is idempotent."""

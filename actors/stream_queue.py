@@ -12,13 +12,14 @@ from typing import Any, Final, TypeVar
 from ..messages.control import LaneAddress
 from ..messages.errors import InternalError, RuntreeError
 from ..messages.items import Stamp
-from .lane_client import LaneClient
+from .lane_client import QueueClients
 from .metrics import PUBLISH_SECONDS, QueueMetrics
 from .remote import in_group, put
 from .stream.buffer import Buffer
 from .stream.lane_port import Flow, PushReply
 from .stream.lanes import Bounds, Lanes
 from .stream.relay import Relay
+from .stream.shared_lanes import Push
 from .stream.signal import Signal
 from .stream.tracking import Ending, Standing
 
@@ -46,6 +47,7 @@ class StreamQueue:
         """Large lines by tree and key."""
         self._namespace = namespace
         self._home: asyncio.AbstractEventLoop | None = None
+        self._queues = QueueClients(namespace)
         self._relays: dict[int, Relay] = {}
         self._producers: dict[tuple[str, str], Signal] = {}
         self._publishing: asyncio.Task[None] | None = None
@@ -64,6 +66,11 @@ class StreamQueue:
         self._check_home()
         return self._lanes.push(lane, frames)
 
+    async def push_many(self, pushes: Sequence[Push]) -> list[PushReply | RuntreeError]:
+        """Take what several producers of a process push at the same time, each into its lane; answers each."""
+        self._check_home()
+        return [self._push(lane, frames) for lane, frames in pushes]
+
     async def store(self, lane: str, key: str, line: bytes) -> str:
         """Keep a large line in Ray's object store, which may spill it to disk, and not in this process; see `LanePort.store`."""
         self._check_home()
@@ -77,8 +84,7 @@ class StreamQueue:
         self._check_home()
         relayed = self._lanes.open(lane, root_run_id, bounds, upstream)
         if relayed is not None and upstream is not None:
-            port = LaneClient(upstream.queue, self._namespace)
-            self._relays[id(relayed)] = Relay(relayed, port, upstream.lane, producer=lane)
+            self._relays[id(relayed)] = Relay(relayed, self._queues[upstream.queue], upstream.lane, producer=lane)
 
     @in_group("wait")
     async def wait_for_credit(self, lane: str, producer: str) -> PushReply:
@@ -160,6 +166,12 @@ class StreamQueue:
             return len(self._lanes)
 
         return await self._at_home(count())
+
+    def _push(self, lane: str, frames: Sequence[bytes]) -> PushReply | RuntreeError:
+        try:
+            return self._lanes.push(lane, frames)
+        except RuntreeError as error:
+            return error
 
     async def _wait_for_credit(self, lane: str, producer: str) -> PushReply:
         try:
