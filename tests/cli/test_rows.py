@@ -103,6 +103,19 @@ def test_l7_why_it_is_tried_again_is_shown_until_the_model_speaks() -> None:
     assert tree.rows[ROOT].note == ""
 
 
+def test_s7_a_run_that_is_started_again_says_so_in_its_row() -> None:
+    teller = Teller()
+    again = teller.item(
+        AttemptDiscarded, scope="run", discarded_attempt=1, first_seq=0, last_seq=1, reason="its process is gone"
+    )
+    first = teller.item(RunStarted, agent="reader")
+    tree = _tree(first, teller.item(ModelDelta, text="half"), again)
+    assert (tree.rows[ROOT].note, tree.rows[ROOT].last_line) == ("starting again: its process is gone", "")
+    second = teller.item(RunStarted, agent="reader", attempt=2)
+    tree.apply(second)
+    assert (tree.rows[ROOT].attempt, tree.rows[ROOT].started) == (2, first.time)
+
+
 def test_t1_reasoning_is_shown_until_something_is_said() -> None:
     teller = Teller()
     tree = _tree(teller.item(RunStarted, agent="a"), teller.item(ModelDelta, reasoning="first\nsec"))

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -83,6 +84,24 @@ async def test_plain_lines_say_what_is_missing_or_does_not_count() -> None:
     ]
 
 
+async def test_s7_plain_lines_tell_that_a_run_starts_again() -> None:
+    teller = Teller()
+    fields: dict[str, Any] = {"scope": "run", "discarded_attempt": 1, "first_seq": 0, "last_seq": 1}
+    assert await _plain(
+        [
+            teller.item(RunStarted, agent="a"),
+            teller.item(ModelDelta, text="wro"),
+            teller.item(AttemptDiscarded, reason="killed", **fields),
+            teller.item(RunStarted, agent="a", attempt=2),
+        ]
+    ) == [
+        "[a LEAD01] started",
+        "[a LEAD01] | wro",
+        "[a LEAD01] attempt 1 is lost, the run starts again: killed",
+        "[a LEAD01] started, attempt 2",
+    ]
+
+
 async def test_t1_plain_lines_tell_reasoning_from_text() -> None:
     teller = Teller()
     items: list[StreamItem] = [teller.item(RunStarted, agent="a")]
@@ -104,6 +123,12 @@ async def test_json_lines_are_the_items() -> None:
             view.show(item)
     assert [json.loads(line)["kind"] for line in lines] == [item.kind for item in items]
     assert not any("\n" in line for line in lines)
+
+
+def test_s7_the_number_of_an_attempt_stands_beside_the_name() -> None:
+    teller = Teller()
+    tree = _tree([teller.item(RunStarted, agent="reader"), teller.item(RunStarted, agent="reader", attempt=2)])
+    assert "reader #2" in str(tree_lines(tree, 80, 5)[0])
 
 
 def _tree(items: Iterable[StreamItem]) -> Tree:

@@ -12,7 +12,7 @@ from runtree.messages.failure import Failure
 from runtree.messages.model import Failed
 from runtree.providers.chat.model import OpenAIChat
 from runtree.providers.scripted import ScriptedModel
-from tests.kit.agents import Pouring, hold, lead, leaf, user
+from tests.kit.agents import Pouring, dying_inner, hold, lead, leaf, user
 from tests.kit.eventually import eventually
 from tests.kit.gates import Gates
 from tests.kit.loopback import Answer, Loopback, send, wait
@@ -202,6 +202,17 @@ async def test_d3_spread_lanes_give_the_same_stream(spread: Runtime) -> None:
         assert dropped(items) == 0
         for n in range(2):
             assert text_of(items, runs_of(items, f"leaf{n}")[0]) == f"{n} " * 200
+
+
+async def test_s7_x11_lost_inner_run_whose_lanes_are_spread(spread: Runtime, gates: Gates) -> None:
+    await spread.warmed()
+    run = await spread.start(lead(dying_inner()), "go", deps=gates)
+    items = [item async for item in run]
+    check_stream(items)
+    assert items[-1].kind == "run_completed"
+    [inner] = set(runs_of(items, "inner"))
+    assert [item.attempt for item in items if item.run_id == inner and item.kind == "attempt_discarded"] == [1]
+    assert len({run_id for name in ("one", "two") for run_id in runs_of(items, name)}) == 4
 
 
 async def test_d6_spread_lanes_without_a_reader(spread: Runtime, gates: Gates) -> None:

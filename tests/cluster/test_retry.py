@@ -8,7 +8,7 @@ import pytest
 from runtree import Agent, RunFailedError, RunHandle, RunResult, Runtime
 from runtree.messages.usage import NO_COST, NO_USAGE
 from runtree.providers.scripted import ScriptedModel, tool_call
-from tests.kit.agents import die, die_at_pay, die_once, die_when_two, hold_first, lead, leaf, user
+from tests.kit.agents import die, die_at_pay, die_once, dying_inner, lead, leaf, user
 from tests.kit.gates import Gates
 from tests.kit.stream_check import attempts_of, check_ledger, check_stream, ends_of, runs_of, text_of
 
@@ -95,10 +95,7 @@ async def test_s7_x11_lost_inner_run_is_started_again_once_its_sub_tree_has_ende
     runtime: Runtime, gates: Gates, reuse: bool
 ) -> None:
     await runtime.warmed()
-    below = [user(name, hold_first, reuse=reuse) for name in ("one", "two")]
-    calls = [*(tool_call(child.name, {"input": "x"}) for child in below), tool_call("die_when_two", {})]
-    inner = Agent("inner", ScriptedModel([calls, ["done"]]), agents=below, tools=[die_when_two])
-    items, result = await play(runtime, lead(inner), gates)
+    items, result = await play(runtime, lead(dying_inner(reuse=reuse)), gates)
     inner_run = of(result, "inner")
     assert discards(items) == [(inner_run.run_id, 1)]
     assert ends_of(items)[inner_run.run_id].kind == "run_completed"

@@ -229,3 +229,10 @@ def lead(*children: Agent, name: str = "lead", times: int = 1, tools: Any = (), 
     calls = [tool_call(child.name, {"input": f"part {n}"}) for child in children for n in range(times)]
     calls += [tool_call(each.name, {}) for each in tools]
     return Agent(name, ScriptedModel([calls, ["done"]], loop=True), agents=children, tools=tools, **options)
+
+
+def dying_inner(**options: Any) -> Agent:
+    """An agent whose first process dies while the runs of its two sub-agents hold; options are those of the sub-agents."""
+    below = [user(name, hold_first, **options) for name in ("one", "two")]
+    calls = [*(tool_call(child.name, {"input": "x"}) for child in below), tool_call("die_when_two", {})]
+    return Agent("inner", ScriptedModel([calls, ["done"]]), agents=below, tools=[die_when_two])
