@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import cancel, demo, down, models, ps, run, schema, top, wirecheck
+from . import cancel, demo, doctor, down, models, ps, run, schema, top, wirecheck
 
 app = typer.Typer(
     name="runtree",
@@ -22,6 +22,7 @@ app.command("top")(top.top)
 app.command("cancel", no_args_is_help=True)(cancel.cancel)
 app.command("schema")(schema.schema)
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 app.command("down")(down.down)
 app.command("wirecheck", no_args_is_help=True)(wirecheck.wirecheck)
 app.add_typer(models.app, name="models")

@@ -17,7 +17,9 @@ Style = Literal["title", "good", "plain", "bad", "code"]
 Line = tuple[Style, str]
 
 _PROTOCOLS = {"chat": "chat completions", "responses": "responses", "anthropic": "Anthropic messages"}
-_SIGNS: dict[str, str] = {"good": "+", "plain": " ", "bad": "!"}
+SIGNS: dict[str, str] = {"good": "+", "plain": " ", "bad": "!"}
+"""What stands before a finding, by its tone."""
+
 _COLOURS: dict[Style, str] = {"title": "bold", "good": "green", "plain": "default", "bad": "red", "code": "cyan"}
 
 
@@ -56,7 +58,7 @@ def lines_of(report: "Report") -> list[Line]:
     lines: list[Line] = [("title", f"{report.base_url}  {printable(report.model)}  {_PROTOCOLS[report.protocol]}")]
     for topic, findings in groupby(report.findings, key=lambda finding: finding.topic):
         lines.extend([("plain", ""), ("title", topic)])
-        lines.extend((finding.tone, f"  {_SIGNS[finding.tone]} {printable(finding.text)}") for finding in findings)
+        lines.extend((finding.tone, f"  {SIGNS[finding.tone]} {printable(finding.text)}") for finding in findings)
     if report.fit is not None:
         lines += _fit_lines(report.fit)
     if report.paste is not None:
