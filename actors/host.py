@@ -26,11 +26,12 @@ from ..messages.items import Item, Stamp
 from ..messages.limits import Limits
 from ..messages.result import RunResult
 from ..messages.usage import Cost, Totals, Usage
+from .actor_start import StartActor
 from .agent import AgentSet
 from .jobs import Keys, RunJob
 from .lane_client import QueueClients
 from .pickling import pack
-from .run_call import RunCaller, StartActor
+from .run_call import RunCaller
 from .stream.emitter import Emitter
 from .supervisor_client import SupervisorClient
 

@@ -79,3 +79,7 @@ class ProcessInfo:
     """Process id."""
     node_id: str
     """Ray's id of its node."""
+    runs: tuple[str, ...] = ()
+    """Ids of the runs that are in it."""
+    worn: str | None = None
+    """Why it takes no more runs."""

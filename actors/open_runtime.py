@@ -6,7 +6,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..messages.control import AdmitRequest, CancelRequest, ChildRequest, KillOrder, Order, RetireOrder
+from ..messages.control import (
+    AdmitRequest,
+    CancelRequest,
+    ChildRequest,
+    KillOrder,
+    Order,
+    RefillOrder,
+    RetireOrder,
+    StartOrder,
+)
 from ..messages.errors import MissingSecretError, NotPicklableError
 from ..messages.ids import new_run_id
 from ..messages.limits import Limits
@@ -84,6 +93,9 @@ class OpenRuntime:
             model=agent.model_name,
             poolable=agent.poolable,
             max_attempts=agent.max_attempts,
+            runs_per_actor=agent.runs_per_actor,
+            agent_key=agents.root_key,
+            resources=dict(agent.resources or {}),
         )
         reply = await self.supervisor.admit(AdmitRequest(driver_id=self._driver_id, children=(request,)))
         admitted = admitted_or_raise(reply.admissions[0])
@@ -142,7 +154,11 @@ class OpenRuntime:
             await self.pool.kill(order.actor)
             await self.supervisor.killed(order.run_id)
         elif isinstance(order, RetireOrder):
-            self.pool.retire(order.actor)
+            self.pool.retire(order.actor, shrink=order.shrink)
+        elif isinstance(order, StartOrder):
+            self.pool.start(order.actor, order.resources)
+        elif isinstance(order, RefillOrder):
+            self.pool.refill()
 
     def _keys(self, agents: AgentSet) -> Keys:
         names = agents.secret_names()

@@ -19,6 +19,7 @@ from ray.exceptions import (
     RayTaskError,
     TaskCancelledError,
 )
+from ray.util import scheduling_strategies
 
 from ..messages.errors import RuntimeUnavailableError, RuntreeError
 
@@ -26,6 +27,7 @@ Handle: TypeAlias = Any
 """A reference to an actor (`ray.actor.ActorHandle`, whose methods no checker can see); whoever holds one keeps the actor alive."""
 
 _ray: Any = ray
+_strategies: Any = scheduling_strategies
 """Ray's annotations are incomplete; what leaves this module is typed here."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -121,6 +123,13 @@ def in_group(group: str) -> Callable[[_Method], _Method]:
     """Mark a method of an actor as one of a concurrency group."""
     mark: Callable[[_Method], _Method] = _ray.method(concurrency_group=group)
     return mark
+
+
+def placed(node: str | None) -> Any:
+    """Return how Ray is to place an actor: on a node if that has room, else spread over all."""
+    if node is None:
+        return "SPREAD"
+    return _strategies.NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True)
 
 
 def put(data: bytes) -> Awaitable[bytes]:

@@ -6,6 +6,7 @@ while the run's loop is blocked.
 
 import asyncio
 import importlib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -27,8 +28,9 @@ from .host import RunActorHost
 from .jobs import Keys, ProcessInfo, RunEnd, RunJob
 from .lane_client import QueueClients
 from .pickling import unpack
-from .remote import Handle, create, in_group, node_id
+from .remote import Handle, create, in_group, node_id, placed
 from .supervisor_client import SupervisorClient
+from .wear import Wear
 
 GROUPS: Final = {"control": 8}
 
@@ -36,8 +38,18 @@ _POLL_PAUSE: Final = 0.1
 """Seconds until a process that was told to cancel asks for more: a tree's processes are all busy with their ends then."""
 
 
-def start_run_actor(name: str, namespace: str, resources: Mapping[str, float]) -> Handle:
-    """Start a RunActor; it belongs to the process that calls this, and dies with it."""
+_log = logging.getLogger(__name__)
+
+
+def start_run_actor(name: str, namespace: str, resources: Mapping[str, float], node: str | None = None) -> Handle:
+    """Start a RunActor; it belongs to the process that calls this, and dies with it.
+
+    Args:
+        name: Its name.
+        namespace: Ray namespace of the name.
+        resources: What it asks of its node.
+        node: Node it had better be on; without one, actors are spread over all that have room.
+    """
     asked = dict(resources)
     return create(
         RunActor,
@@ -50,6 +62,7 @@ def start_run_actor(name: str, namespace: str, resources: Mapping[str, float]) -
         num_gpus=asked.pop("num_gpus", 0),
         memory=asked.pop("memory", None),
         resources=asked or None,
+        scheduling_strategy=placed(node),
     )
 
 
@@ -66,6 +79,9 @@ class RunActor:
         self._queues = QueueClients(namespace)
         self._poll: asyncio.Task[None] | None = None
         self._live: dict[str, _LiveRun] = {}
+        self._ready: asyncio.Task[ProcessInfo] | None = None
+        self._wear: Wear | None = None
+        self._worn: str | None = None
 
     def __repr__(self) -> str:
         # Ray shows it in its dashboard and before each line the actor logs.
@@ -78,14 +94,33 @@ class RunActor:
         Args:
             queues: Names of the queue actors that the runs will talk to.
         """
+        if self._ready is None or (self._ready.done() and self._ready.exception() is not None):
+            self._ready = asyncio.create_task(self._get_ready(queues))
+        return await asyncio.shield(self._ready)
+
+    async def _get_ready(self, queues: Sequence[str]) -> ProcessInfo:
         await asyncio.to_thread(_preload)
         await anyio.lowlevel.checkpoint()
         for queue in queues:
             await self._queues[queue].greet()
-        if self._poll is None:
-            supervisor = await SupervisorClient.known(self._namespace)
-            self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey, _POLL_PAUSE))
-        return ProcessInfo(VERSION, os.getpid(), node_id())
+        supervisor = await SupervisorClient.known(self._namespace)
+        self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey, _POLL_PAUSE))
+        self._wear = Wear()
+        return self._info()
+
+    @in_group("control")
+    async def watch(self, seconds: float) -> None:
+        """Answer after a while. Whoever asks learns at once when the process is gone."""
+        await asyncio.sleep(seconds)
+
+    @in_group("control")
+    async def info(self) -> ProcessInfo:
+        """Tell which process this is, and how it is."""
+        await anyio.lowlevel.checkpoint()
+        return self._info()
+
+    def _info(self) -> ProcessInfo:
+        return ProcessInfo(VERSION, os.getpid(), node_id(), tuple(self._live), self._worn)
 
     async def run(self, job: RunJob, keys: Keys) -> RunEnd:
         """Execute a run to its end.
@@ -104,7 +139,8 @@ class RunActor:
         host = RunActorHost(job, keys, self._supervisor, self._queues, start_run_actor)
         live = self._live[stamp.run_id] = _LiveRun(host, asyncio.get_running_loop())
         try:
-            result, reusable = await self._execute(job, host, live)
+            result, left_threads = await self._execute(job, host, live)
+            reusable = self._reusable(left_threads=left_threads)
             await host.settle()
             usage, cost = live.accounts
             await self._supervisor.end(
@@ -141,13 +177,24 @@ class RunActor:
             failure = _load_failure(error)
             spent = dict(job.admitted.spent)
             host.emit(RunFailed, error=failure, **spent)
-            return RunResult(run_id=stamp.run_id, status="failed", error=failure, **spent), True
+            return RunResult(run_id=stamp.run_id, status="failed", error=failure, **spent), False
         live.start(run)
         reason = await host.begin()
         if reason is not None:
             live.cancel(reason)
         result = await run.execute()
-        return result, not run.left_threads
+        return result, run.left_threads
+
+    def _reusable(self, *, left_threads: bool) -> bool:
+        """Whether the process is as good as new for other runs; it stays unfit once it is."""
+        if self._worn is None:
+            if left_threads:
+                self._worn = "a tool is still at work in its thread"
+            elif self._wear is not None:
+                self._worn = self._wear.reason(alone=len(self._live) == 1)
+            if self._worn is not None:
+                _log.warning("%s takes no more runs: %s", self._name, self._worn)
+        return self._worn is None
 
     def _obey(self, order: Order) -> None:
         """Carry out an order; called on the control loop."""

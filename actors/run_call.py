@@ -6,9 +6,8 @@ the queues discard the attempt and the next one is started from here, or they wr
 
 import asyncio
 import contextlib
-import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,22 +17,13 @@ from ..messages.failure import Failure
 from ..messages.items import RunCancelled, RunCompleted, RunFailed, Stamp, TerminalItem
 from ..messages.loss import LossReport, LossVerdict
 from ..messages.result import RunResult, RunStatus
+from .actor_start import PART, STARTS_AT_ONCE, StartActor, demand, ready
 from .jobs import Keys, RunEnd, RunJob
 from .lane_client import QueueClients
-from .remote import MIB, ActorGoneError, Handle, NodeUnfitError, UnreachableError, call, find, kill
+from .remote import ActorGoneError, Handle, NodeUnfitError, UnreachableError, call, find, kill
+from .shared_actors import SharedActors
 from .stream.tracking import Ending
 from .supervisor_client import SupervisorClient
-
-PART: Final = "run actor"
-
-StartActor = Callable[[str, str, Mapping[str, float]], Handle]
-"""Starts a RunActor under a name in a namespace with what it asks of its node."""
-
-DEFAULT_RESOURCES: Final[Mapping[str, float]] = {"memory": 96 * MIB}
-"""What a run asks of its node: memory, so that a node is bounded and the autoscaler sees demand, and no CPU, since runs mostly wait."""
-
-STARTS_AT_ONCE: Final = max(8, 2 * (os.cpu_count() or 1))
-"""Actors that one process has started at once: a hundred together would each take as long as all, and time out before they could begin."""
 
 _LAST_REPORT: Final = 2**53
 """Number of the report that is made for a run which can make none any more."""
@@ -50,6 +40,7 @@ class RunCaller:
     def __init__(self, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor) -> None:
         self._start_actor = start_actor
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._shared = SharedActors(supervisor)
         self._supervisor = supervisor
         self._queues = queues
         self._namespace = supervisor.namespace
@@ -87,16 +78,18 @@ class RunCaller:
             handle = await self._actor(admitted, job, resources)
             end: RunEnd = await call(handle, "run", job, keys, part=PART, timeout=None)
         except RuntreeError as error:
-            if handle is not None:
+            if handle is not None and not admitted.shared:
                 # Nothing is waited for any more: a process that is only out of reach must not go on.
                 await asyncio.to_thread(kill, handle)
             return await self._lost(admitted, error, unrepeatable)
-        if admitted.actor is None or not end.reusable:
+        if not admitted.shared and (admitted.actor is None or not end.reusable):
             await asyncio.to_thread(kill, handle)
         return RunResult.from_json(end.result)
 
     async def _actor(self, admitted: Admitted, job: RunJob, resources: Mapping[str, float] | None) -> Handle:
         """Return the leased warm actor, or start a cold one."""
+        if admitted.shared:
+            return await self._shared.get(job, resources)
         if admitted.actor is not None:
             return await _warm_actor(admitted.actor, self._namespace)
         async with self._starting:
@@ -107,19 +100,14 @@ class RunCaller:
             return await self._started(admitted, job, resources)
 
     async def _started(self, admitted: Admitted, job: RunJob, resources: Mapping[str, float] | None) -> Handle:
-        asked = {**DEFAULT_RESOURCES, **(resources or {})}
-        handle = self._start_actor(admitted.actor_name, self._namespace, asked)
+        handle = self._start_actor(admitted.actor_name, self._namespace, demand(resources))
         try:
-            await call(handle, "start", part=PART, timeout=job.tree.schedule_timeout)
+            await ready(handle, resources, job.tree.schedule_timeout)
         except ActorGoneError:
             raise
         except RuntimeUnavailableError:
             await asyncio.to_thread(kill, handle)
-            demand = ", ".join(f"{name}={value:g}" for name, value in asked.items())
-            fix = "Ask for less by Agent(resources=...), add nodes, or raise Runtime(schedule_timeout=...)"
-            raise RuntimeUnavailableError(
-                PART, f"no node had room for {demand} within {job.tree.schedule_timeout:g} s", fix
-            ) from None
+            raise
         return handle
 
     async def _lost(

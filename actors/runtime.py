@@ -50,6 +50,7 @@ class Runtime:
         buffer_items: int = 4096,
         buffer_bytes: int = 16 * MIB,
         warm: int = 2,
+        warm_idle_seconds: float = 300.0,
         on_reader_gone: Literal["continue", "cancel"] = "continue",
         journal: str | None = None,
         queue_actors: int = 1,
@@ -67,7 +68,8 @@ class Runtime:
             overflow: What a full stream does: `block` makes producers wait for the reader, `drop_oldest` drops the oldest deltas.
             buffer_items: Items a lane may hold.
             buffer_bytes: Bytes a lane may hold.
-            warm: Processes that are kept ready.
+            warm: Processes that are kept ready, spread over the nodes.
+            warm_idle_seconds: Seconds after which processes that no run has used are ended, all but one; the next run brings them back.
             on_reader_gone: What happens to a run whose handle was closed or collected.
             journal: Not supported by this version; anything but `None` is refused.
             queue_actors: Queue actors of this driver.
@@ -79,6 +81,7 @@ class Runtime:
         _at_least("buffer_items", buffer_items, 1)
         _at_least("buffer_bytes", buffer_bytes, 1)
         _at_least("warm", warm, 0)
+        _at_least("warm_idle_seconds", warm_idle_seconds, 1)
         _at_least("queue_actors", queue_actors, 1)
         if journal is not None:
             problem = "runs are not journaled by this version"
@@ -89,7 +92,7 @@ class Runtime:
         self._secrets = dict(secrets or {})
         self._flow: Flow = overflow
         self._bounds = Bounds(buffer_items, buffer_bytes, overflow)
-        self._warm = warm
+        self._warm, self._warm_idle_seconds = warm, warm_idle_seconds
         self._on_reader_gone = on_reader_gone
         self._queue_actors, self._spread_lanes = queue_actors, spread_lanes
         self._schedule_timeout = schedule_timeout
@@ -196,6 +199,8 @@ class Runtime:
             wire_version=WIRE_VERSION,
             queues=tuple(f"queue:{driver_id}:{index}" for index in range(self._queue_actors)),
             spread_lanes=self._spread_lanes,
+            warm=self._warm,
+            warm_idle_seconds=self._warm_idle_seconds,
         )
         await supervisor.hello(hello)
         pool = Pool(supervisor, driver_id, hello.queues, self._warm, self._schedule_timeout)
@@ -224,7 +229,7 @@ class Runtime:
         self._connected = self._owns_ray = False
 
 
-def _at_least(field: str, value: int, least: int) -> None:
+def _at_least(field: str, value: float, least: int) -> None:
     if value < least:
         raise ConfigurationError(
             f"Runtime({field}={value!r})", f"it must be at least {least}", "Leave it out for the default"

@@ -60,7 +60,8 @@ def prepare(family: str) -> None:
     """Begin to load the list in the background, if the family is in it: its first use would hold up an event loop for a tenth of a second."""
     global _preparing  # once a process
     if _preparing is None and family in LISTED:
-        _preparing = threading.Thread(target=_calculated, args=("openai", "", datetime.now(UTC)), daemon=True)
+        arguments = ("openai", "", datetime.now(UTC))
+        _preparing = threading.Thread(target=_calculated, args=arguments, name="runtree prices", daemon=True)
         _preparing.start()
 
 

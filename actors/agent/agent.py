@@ -10,6 +10,7 @@ from ...messages.limits import Limits
 from ...messages.model import ModelSettings
 from ...providers.protocol import Model
 from .middleware import Middleware
+from .placement import check_resources
 from .tool import TOOL_NAME, Tool
 
 OUTPUT_TOOL: Final = "final_output"
@@ -60,7 +61,7 @@ class Agent:
     resources: Mapping[str, float] | None = None
     """What a run needs of its node, such as `{"num_cpus": 1, "memory": 512 * 2**20}`."""
     runs_per_actor: int = 1
-    """Not supported by this version above 1."""
+    """Runs of one tree that may share a process, for agents whose tools are async: dense, but killing one of them ends the others' process too."""
     reuse: bool = True
     """Whether its runs may use and leave behind a warm process."""
 
@@ -117,7 +118,7 @@ class Agent:
         elif not isinstance(model, Model):
             problem = f"a {type(model).__name__} is no model"
             raise self._problem("model", problem, "Pass a model string, or an object with `profile` and `stream`")
-        for field in ("max_turns", "max_tool_calls", "max_parallel", "max_attempts"):
+        for field in ("max_turns", "max_tool_calls", "max_parallel", "max_attempts", "runs_per_actor"):
             _positive(getattr(self, field), f"agent {self.name}, {field}", optional=field == "max_parallel")
         for layer in self.middleware:
             if not isinstance(layer, Middleware):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -127,8 +128,7 @@ class Agent:
                 raise self._problem("agents", f"{entry!r} is no Agent", "Pass agents, or names of agents of the tree")
         if self.repl is not None:
             raise self._problem("repl", "is not supported by this version", "Leave it out")
-        if self.runs_per_actor != 1:
-            raise self._problem("runs_per_actor", "is not supported by this version above 1", "Leave it out")
+        check_resources(self.name, self.resources)
 
     def _check_names(self) -> None:
         seen: set[str] = {OUTPUT_TOOL} if self.output_type is not str else set()

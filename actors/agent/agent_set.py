@@ -12,6 +12,7 @@ from ...providers.protocol import NeedsSecrets
 from ...providers.registry import provide_registrations, registered, resolve
 from .agent import Agent
 from .output import OutputPlan
+from .placement import check_packing
 from .subagents import input_model
 from .tool import Tool
 from .tool_output import describe
@@ -31,7 +32,8 @@ class AgentSet:
         """Collect and check every agent the root can reach.
 
         Raises:
-            AgentDefinitionError: A name in `agents` names no agent of the tree, or several; or an input or output type has no schema.
+            AgentDefinitionError: A name in `agents` names no agent of the tree, or several; or an input or output type has no schema; or an
+                agent whose runs are to share a process has a tool that is not async.
             UnknownModelError: A model string has an unknown prefix.
             ConfigurationError: A provider refuses a model name.
         """
@@ -166,6 +168,7 @@ class _Flattening:
 
 
 def _check(agent: Agent) -> None:
+    check_packing(agent.name, agent.runs_per_actor, agent.toolset)
     resolve(agent.model)
     OutputPlan(agent)
     input_model(agent)

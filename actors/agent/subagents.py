@@ -123,6 +123,9 @@ class Children:
             model=agent.model_name,
             poolable=agent.poolable,
             max_attempts=agent.max_attempts,
+            runs_per_actor=agent.runs_per_actor,
+            agent_key=key,
+            resources=dict(agent.resources or {}),
         )
         with anyio.CancelScope(shield=True):
             try:

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -101,6 +102,41 @@ async def swallow_with_process(context: ToolContext) -> str:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             pass
+
+
+@tool
+async def first_swallows(context: ToolContext) -> Any:
+    """The first run that calls it swallows every cancellation, the others wait for the gate `go`."""
+    gates = entered(context)
+    try:
+        (gates.folder / "swallower").touch(exist_ok=False)
+    except FileExistsError:
+        return await hold.function(context)
+    gates.open("swallows", context.run_id)
+    return await swallow.function(context)
+
+
+@tool
+async def litter(context: ToolContext, what: str) -> str:
+    """Leaves its process other than it was."""
+    gates = entered(context)
+    if what == "environment":
+        os.environ["RUNTREE_LITTER"] = "left"
+    elif what == "folder":
+        os.chdir(gates.folder)
+    elif what == "child":
+        gates.open("child", subprocess.Popen(["sleep", "600"]).pid)  # noqa: ASYNC220 - returns at once
+    elif what == "thread":
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    return what
+
+
+@tool
+async def tell_id(context: ToolContext) -> str:
+    """Emits the id of its run, once it may."""
+    await entered(context).passed("go")
+    context.emit("id", context.run_id)
+    return context.run_id
 
 
 @tool
