@@ -134,9 +134,8 @@ def test_without_ray_it_says_what_to_do_and_starts_none(runtree: Command, monkey
 def test_an_address_where_nothing_answers_is_a_problem(runtree: Command) -> None:
     done = runtree("doctor", "--address", "127.0.0.1:1", "--json")
     assert done.returncode == 1
-    assert [finding["text"] for finding in json.loads(done.stdout)["findings"] if finding["tone"] == "bad"][
-        0
-    ].startswith("address '127.0.0.1:1': no Ray answers there")
+    texts = [finding["text"] for finding in json.loads(done.stdout)["findings"] if finding["tone"] == "bad"]
+    assert texts[0].startswith("address '127.0.0.1:1': no Ray answers there")
 
 
 async def test_on_a_cluster_it_tells_nodes_and_supervisor(ray_cluster: None, runtree: Command) -> None:
