@@ -32,6 +32,7 @@ from .jobs import Keys, RunJob
 from .lane_client import QueueClients
 from .pickling import pack
 from .run_call import RunCaller
+from .run_channels import RunChannels
 from .stream.emitter import Emitter
 from .supervisor_client import SupervisorClient
 
@@ -40,14 +41,20 @@ class RunActorHost:
     """The ports of `AgentRun`, on Ray. It belongs to the run's event loop."""
 
     def __init__(
-        self, job: RunJob, keys: Keys, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor
+        self,
+        job: RunJob,
+        keys: Keys,
+        supervisor: SupervisorClient,
+        queues: QueueClients,
+        start_actor: StartActor,
+        channels: RunChannels,
     ) -> None:
         self._job = job
         self.keys = keys
         self._admitted = job.admitted
         self._supervisor = supervisor
         self._queues = queues
-        self._caller = RunCaller(supervisor, self._queues, start_actor)
+        self._caller = RunCaller(supervisor, self._queues, start_actor, channels)
         lane = self._admitted.lane
         self._emitter = Emitter(self.stamp, self._queues[lane.queue], lane.lane)
         self._numbers = itertools.count(1)

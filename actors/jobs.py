@@ -48,6 +48,29 @@ class RunJob:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSlip:
+    """A run of a tree whose context the actor has."""
+
+    admitted: str
+    """The `Admitted`, as JSON."""
+    agent_key: str
+    value: bytes = field(repr=False)
+    messages: str = field(repr=False)
+    call_id: str | None
+    tags: dict[str, str]
+
+    @classmethod
+    def of(cls, job: RunJob) -> "JobSlip":
+        """Return a job without what its tree shares."""
+        return cls(job.admitted.to_json(), job.agent_key, job.value, job.messages, job.call_id, job.tags)
+
+    def job(self, tree: TreeContext) -> RunJob:
+        """Return the job."""
+        admitted = Admitted.from_json(self.admitted)
+        return RunJob(tree, admitted, self.agent_key, self.value, self.messages, self.call_id, self.tags)
+
+
+@dataclass(frozen=True, slots=True)
 class Keys:
     """The keys of a tree's models, by name.
 

@@ -34,6 +34,7 @@ from .pool import Pool
 from .remote import ActorGoneError, Handle, call, kill
 from .run_actor import start_run_actor
 from .run_call import RunCaller
+from .run_channels import RunChannels
 from .session import Session
 from .stream.lanes import Bounds
 from .supervisor_client import SupervisorClient
@@ -66,7 +67,7 @@ class OpenRuntime:
         self._schedule_timeout = schedule_timeout
         self._cancel_unread = cancel_unread
         self._clients = QueueClients(supervisor.namespace)
-        self._caller = RunCaller(supervisor, self._clients, start_run_actor)
+        self._caller = RunCaller(supervisor, self._clients, start_run_actor, RunChannels())
         self._sessions: dict[str, Session] = {}
         self._poll = asyncio.create_task(supervisor.poll_for_ever(driver_id, self._obey))
 

@@ -25,10 +25,13 @@ from ..messages.version import VERSION
 from ..providers import secrets
 from .agent import AgentRun, AgentSet
 from .host import RunActorHost
-from .jobs import Keys, ProcessInfo, RunEnd, RunJob
+from .jobs import JobSlip, Keys, ProcessInfo, RunEnd, RunJob, TreeContext
 from .lane_client import QueueClients
+from .packed_runs import Ends, PackedRuns
 from .pickling import unpack
 from .remote import Handle, create, in_group, node_id, placed
+from .run_channels import RunChannels
+from .stream_queue import poll_seconds
 from .supervisor_client import SupervisorClient
 from .wear import Wear
 
@@ -82,6 +85,8 @@ class RunActor:
         self._ready: asyncio.Task[ProcessInfo] | None = None
         self._wear: Wear | None = None
         self._worn: str | None = None
+        self._packed = PackedRuns(self.run)
+        self._channels = RunChannels()
 
     def __repr__(self) -> str:
         # Ray shows it in its dashboard and before each line the actor logs.
@@ -136,7 +141,7 @@ class RunActor:
         if self._supervisor is None:
             self._supervisor = await SupervisorClient.known(self._namespace)
         stamp = job.admitted.stamp
-        host = RunActorHost(job, keys, self._supervisor, self._queues, start_run_actor)
+        host = RunActorHost(job, keys, self._supervisor, self._queues, start_run_actor, self._channels)
         live = self._live[stamp.run_id] = _LiveRun(host, asyncio.get_running_loop())
         try:
             result, left_threads = await self._execute(job, host, live)
@@ -155,6 +160,17 @@ class RunActor:
             del self._live[stamp.run_id]
             await host.aclose()
         return RunEnd(result.to_json(), reusable)
+
+    async def start_runs(
+        self, caller: str, tree_id: str, slips: Sequence[JobSlip], tree: TreeContext | None, keys: Keys | None
+    ) -> bool:
+        """Start packed runs; see `PackedRuns.start`."""
+        return self._packed.start(caller, tree_id, slips, tree, keys)
+
+    async def collect_ends(self, caller: str, tree_id: str, seen: int) -> Ends:
+        """Wait for packed runs to end; see `PackedRuns.collect`."""
+        # It has no group of its own: at most one waits for each process of the tree that has runs here.
+        return await self._packed.collect(caller, tree_id, seen, poll_seconds())
 
     async def _execute(self, job: RunJob, host: RunActorHost, live: "_LiveRun") -> tuple[RunResult, bool]:
         stamp = job.admitted.stamp

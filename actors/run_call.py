@@ -21,6 +21,7 @@ from .actor_start import PART, STARTS_AT_ONCE, StartActor, demand, ready
 from .jobs import Keys, RunEnd, RunJob
 from .lane_client import QueueClients
 from .remote import ActorGoneError, Handle, NodeUnfitError, UnreachableError, call, find, kill
+from .run_channels import RunChannels
 from .shared_actors import SharedActors
 from .stream.tracking import Ending
 from .supervisor_client import SupervisorClient
@@ -37,7 +38,10 @@ _known: OrderedDict[str, Handle] = OrderedDict()
 class RunCaller:
     """Starts admitted runs and returns their ends."""
 
-    def __init__(self, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor) -> None:
+    def __init__(
+        self, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor, channels: RunChannels
+    ) -> None:
+        self._channels = channels
         self._start_actor = start_actor
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._shared = SharedActors(supervisor)
@@ -76,7 +80,7 @@ class RunCaller:
         handle: Handle | None = None
         try:
             handle = await self._actor(admitted, job, resources)
-            end: RunEnd = await call(handle, "run", job, keys, part=PART, timeout=None)
+            end = await self._call(handle, job, keys)
         except RuntreeError as error:
             if handle is not None and not admitted.shared:
                 # Nothing is waited for any more: a process that is only out of reach must not go on.
@@ -85,6 +89,12 @@ class RunCaller:
         if not admitted.shared and (admitted.actor is None or not end.reusable):
             await asyncio.to_thread(kill, handle)
         return RunResult.from_json(end.result)
+
+    async def _call(self, handle: Handle, job: RunJob, keys: Keys) -> RunEnd:
+        if job.admitted.shared:
+            return await self._channels.run(handle, job, keys)
+        end: RunEnd = await call(handle, "run", job, keys, part=PART, timeout=None)
+        return end
 
     async def _actor(self, admitted: Admitted, job: RunJob, resources: Mapping[str, float] | None) -> Handle:
         """Return the leased warm actor, or start a cold one."""
