@@ -181,8 +181,10 @@ class Supervisor:
         """
         levels = len({run.stamp.depth for run in runs}) + any(run.lease.shared for run in runs)
         deadline = time.monotonic() + grace * levels + CANCEL_MARGIN
-        while any(run.live for run in runs) and (left := deadline - time.monotonic()) > 0:
-            await self._ends.wait(left)
+        # One after the other: looking at all of them at each end would take ever longer in a large tree.
+        for run in reversed(runs):
+            while run.live and (left := deadline - time.monotonic()) > 0:
+                await self._ends.wait(left)
 
     async def _poll(self, process: str, seen: int) -> str:
         older = self._polls.get(process)
@@ -228,13 +230,10 @@ class Supervisor:
 
     async def _make_sure(self, kill: Kill) -> None:
         """Kill a condemned run's actor by name if its driver does not."""
-        run = kill.run
-        deadline = time.monotonic() + _KILL_PATIENCE
-        while kill.pending and (left := deadline - time.monotonic()) > 0:
-            await self._ends.wait(left)
+        await asyncio.sleep(_KILL_PATIENCE)
         if kill.pending:
             await kill_by_name(kill.lease.actor, self._namespace)
-            self._registry.killed(run, time.time())
+            self._registry.killed(kill.run, time.time())
             self._changed()
 
     async def _sweep(self) -> None:

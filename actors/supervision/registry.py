@@ -32,6 +32,7 @@ from ...messages.usage import Cost, Totals, Usage
 from . import attempts, bounds
 from .answers import admitted, remember, sooner
 from .changes import Changes
+from .graces import Graces
 from .lending import NEVER, Kill, Lending
 from .mailboxes import Mailboxes
 from .records import Driver, Flag, Run
@@ -60,7 +61,7 @@ class Registry:
         self._drivers: dict[str, Driver] = {}
         self._runs: dict[str, Run] = {}
         self._ended_trees: OrderedDict[str, None] = OrderedDict()
-        self._flagged: dict[str, Run] = {}
+        self._graces = Graces()
 
     # Drivers
 
@@ -215,19 +216,20 @@ class Registry:
         for run in live:
             if run.flag is None:
                 run.flag = Flag(reason, grace, now)
-                self._flagged[run.run_id] = run
+                self._graces.watch(run)
                 run.touch()
                 order = CancelOrder(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason, grace=grace)
                 if run.lost is None:
                     self._mailboxes.put(run.lease.actor, order)
             elif grace < run.flag.grace:
                 run.flag = replace(run.flag, grace=grace)
+                self._graces.watch(run)
                 run.touch()
         return live
 
     def condemn_due(self, now: float) -> list[Kill]:
         """Condemn the runs that outlived their grace, children first; returns those whose actors are to be killed now."""
-        for run in [run for run in self._flagged.values() if not run.forced and self._kill_time(run) <= now]:
+        for run in self._graces.due(now):
             if run.lost is not None or run.preempted:
                 # Its process is gone, and so is whoever would tell what follows.
                 self._end(run, "cancelled", now)
@@ -237,8 +239,7 @@ class Registry:
 
     def next_kill_time(self) -> float | None:
         """Return when the next grace ends, `None` if nothing waits for one."""
-        times = [self._kill_time(run) for run in self._flagged.values() if not run.forced]
-        time = min([*times, self._lending.next_kill_time(self._drivers.values())])
+        time = min(self._graces.next_time(), self._lending.next_kill_time(self._drivers.values()))
         return None if time == NEVER else time
 
     def killed(self, run: Run, now: float) -> None:
@@ -342,24 +343,19 @@ class Registry:
         driver.touch()
         return queues[driver.next_queue % len(queues)]
 
-    def _kill_time(self, run: Run) -> float:
-        """Return when the grace of a flagged run ends: it begins when all below it have ended, so kills go bottom-up."""
-        if run.flag is None or run.live_below:
-            return NEVER
-        return run.flag.since + run.flag.grace
-
     def _end(self, run: Run, status: RunStatus, now: float) -> None:
         """Note an end. What still lives below the run has nobody to report to any more: its flags are set."""
         run.status, run.ended, run.lost = status, now, None
         self.tally.end(run.agent, status, run.cost)
         run.touch()
-        self._flagged.pop(run.run_id, None)
+        self._graces.forget(run)
         self._lending.forget_orders(run)
         self._orphan(run, now)
         for above in run.lineage()[1:]:
             above.live_below -= 1
-            if above.flag is not None and not above.live_below:
+            if above.live and above.flag is not None and not above.live_below:
                 above.flag = replace(above.flag, since=now)
+                self._graces.watch(above)
                 above.touch()
         if run.parent is None:
             self._ended_trees[run.run_id] = None
@@ -388,7 +384,7 @@ class Registry:
         tree = self._runs[root_run_id].subtree()
         for run in tree:
             del self._runs[run.run_id]
-            self._flagged.pop(run.run_id, None)
+            self._graces.forget(run)
             run.changes = Changes()  # whoever still holds it may do with it what he likes
         self._changes.forget_tree(tree)
         driver = tree[0].driver

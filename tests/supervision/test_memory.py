@@ -79,7 +79,8 @@ def test_c05_old_trees_leave_nothing_behind() -> None:
             for due in world.condemned(world.now + 9.0):
                 world.kill(due)
     assert len(registry._runs) == module.KEPT_TREES * 4
-    assert not registry._flagged
+    assert not len(registry._graces)
+    assert not registry._graces._ends
     assert registry.find("r0") is None
     assert registry.find("r49b") is None
     assert registry.find("r50") is not None
