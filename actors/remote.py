@@ -6,9 +6,11 @@ Every error that Ray raises for a call is turned into one of ours in `call`; not
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import ray
+from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
@@ -142,6 +144,26 @@ def node_id() -> str:
     """Return Ray's id of this process's node."""
     node: str = _ray.get_runtime_context().get_node_id()
     return node
+
+
+def actor_id() -> str:
+    """Return Ray's id of this actor, which stays the same when it is restarted."""
+    actor: str = _ray.get_runtime_context().get_actor_id()
+    return actor
+
+
+def session_folder() -> Path:
+    """Return where the Ray of this process keeps its files on this node; a new Ray has another one."""
+    return Path(_ray.get_runtime_context().worker.node.get_session_dir_path())
+
+
+async def on_head_node() -> dict[str, Any]:
+    """Return the actor options that place an actor on the head node if that can be: it is there for as long as the cluster is."""
+    nodes: list[dict[str, Any]] = await asyncio.to_thread(_ray.nodes)
+    for node in nodes:
+        if node["Alive"] and HEAD_NODE_RESOURCE_NAME in node["Resources"]:
+            return {"scheduling_strategy": _strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)}
+    return {}
 
 
 def shut_down() -> None:

@@ -1,32 +1,37 @@
 """The Supervisor actor: the registry of runs behind remote calls, long-polls for flags, and the clock that ends graces.
 
-Its state lives on the loop of the default group. Everything it is told and tells is JSON of `runtree.messages`: it never sees user code, so that one
+Its state lives on the loop of the default group, and in a store, from which Ray's restart of a killed supervisor goes on: nobody is answered before
+what was decided is committed. Everything it is told and tells is JSON of `runtree.messages`: it never sees user code, so that one
 supervisor serves the drivers of all programs in a namespace.
 """
 
 import asyncio
+import logging
 import os
 import platform
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
-from ..messages.control import CancelRequest, KillOrder
-from ..messages.errors import RuntreeError, VersionMismatchError
+from ..messages.control import CancelRequest, KillOrder, PollReply
+from ..messages.errors import RuntreeError, StoreError, VersionMismatchError
 from ..messages.loss import LossReport
 from ..messages.overview import SupervisorInfo
 from ..messages.result import CancelReport
 from ..messages.version import VERSION, WIRE_VERSION
 from .metrics import PUBLISH_SECONDS, SupervisorMetrics
-from .remote import exists, in_group, kill_by_name, node_id
+from .remote import actor_id, exists, in_group, kill_by_name, node_id, session_folder
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
 from .supervision.desk import Answer, Call, Desk
+from .supervision.keeper import Keeper
 from .supervision.lending import Kill
 from .supervision.mailboxes import Mailboxes
 from .supervision.overview import drivers_of, view_of
 from .supervision.records import Run
 from .supervision.registry import ORPHAN_GRACE, Registry
+from .supervision.restored import pending_kills, restored
 
 NAME: Final = "supervisor"
 
@@ -44,30 +49,42 @@ _KILL_PATIENCE: Final = 1.0
 
 _SWEEP_SECONDS: Final = 5.0
 
+_REOPEN_SECONDS: Final = 2.0
+"""Between tries to open a store that can't be opened."""
+
+_STOPPING: Final = frozenset({"cancel", "kill"})
+"""Orders that do not wait for a disk that fails."""
+
+_LOG: Final = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 
 class Supervisor:
-    """The actor. `start` has to be called before anything else; calling it again is harmless."""
+    """The actor. Ray makes it on the loop of its default group, and after a restart makes it again with the same arguments."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self._started = time.time()
+        self._home = asyncio.get_running_loop()
         self._mailboxes = Mailboxes(start=time.time_ns(), on_put=self._wake)
         self._registry = Registry(namespace, self._mailboxes)
         self._desk = Desk(self._registry)
         self._polls: dict[str, Signal] = {}
         self._ends = Signal()
         self._flags = Signal()
-        self._home: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._keeper: Keeper | None = None
+        self._remove_store: Callable[[], None] | None = None
+        self._problem: RuntreeError | None = None
+        if not self._open():
+            self._spawn(self._open_later())
 
     def __repr__(self) -> str:
         # Ray shows it in its dashboard and before each line the actor logs.
         return f"supervisor:{self._namespace}"
 
     async def start(self, wire_version: int, version: str) -> int:
-        """Make the loop of the default group the home of the state.
+        """Compare versions. What a supervisor of any version answers to; nothing else needs it.
 
         Args:
             wire_version: Version of the protocol the caller speaks.
@@ -78,30 +95,40 @@ class Supervisor:
 
         Raises:
             VersionMismatchError: The caller's version is another one.
+            StoreError: The store can't be opened.
         """
         if wire_version != WIRE_VERSION or version != VERSION:
             fix = "End it with `runtree down`, or install the same version on both sides"
             raise VersionMismatchError(f"the supervisor on {platform.node()}", version, VERSION, fix)
-        if self._home is None:
-            self._home = asyncio.get_running_loop()
-            self._spawn(self._end_graces())
-            self._spawn(self._sweep())
-            self._spawn(self._publish())
+        self._check()
         return os.getpid()
 
+    async def retire(self) -> None:
+        """Forget everything, the store's file included: whoever calls this kills the actor next."""
+        self._problem = RuntreeError(f"the supervisor of namespace {self._namespace!r} was taken down")
+        for task in self._tasks:
+            task.cancel()
+        if self._keeper is not None and self._remove_store is not None:
+            await self._keeper.aclose()
+            await asyncio.to_thread(self._remove_store)
+
     async def batch(self, calls: Sequence[Call]) -> list[Answer]:
-        """Carry out small calls of one process, in their order; see `Desk`."""
+        """Carry out small calls of one process, in their order; see `Desk`. Answered when all that changed is committed."""
+        self._check()
         answers = self._desk.answer(calls)
         if self._desk.ends_runs(calls):
             self._changed()
+        await self._saved()
         return answers
 
     async def ledger(self, run_id: str) -> list[str]:
         """Return the records of a run and all below it."""
+        self._check()
         return [record.to_json() for record in self._registry.ledger(run_id)]
 
     async def runs(self, ended: bool) -> list[str]:
         """Return the live runs, or all that are remembered."""
+        self._check()
         return [info.to_json() for info in self._registry.runs(ended=ended)]
 
     async def view(self, ended: bool, most: int) -> str:
@@ -126,7 +153,10 @@ class Supervisor:
 
     async def note_loss(self, report: str) -> str | None:
         """Note that a run's process is gone, and set the flags of all below it; returns the run's own lane, if it has one."""
-        return self._note_loss(LossReport.from_json(report))
+        self._check()
+        lane = self._note_loss(LossReport.from_json(report))
+        await self._saved()
+        return lane
 
     @in_group("wait")
     async def lost(self, report: str) -> str:
@@ -154,17 +184,22 @@ class Supervisor:
         await self._ended(self._registry.get(report.run_id).subtree()[1:], ORPHAN_GRACE)
         verdict = self._registry.judge(report, time.time())
         self._changed()
+        await self._saved()
         return verdict.to_json()
 
     async def _cancel(self, request: CancelRequest) -> str:
         began = time.monotonic()
         live = self._registry.cancel(request.run_id, request.reason, request.grace, time.time())
         self._flags.notify()
+        top = self._registry.find(request.run_id)
         caller = None if request.caller_run_id is None else self._registry.find(request.caller_run_id)
         if caller is None or caller not in live:
             await self._ended(live, request.grace)
             if live:
                 self._registry.tally.cancel_seconds.append(time.monotonic() - began)
+        if request.repeated and top is not None:
+            live = [run for run in top.subtree() if run.flag is not None]
+        await self._saved()
         return CancelReport(
             run_id=request.run_id,
             was_live=bool(live),
@@ -192,14 +227,28 @@ class Supervisor:
         if older is not None:
             older.notify()
         self._note_poll(process)
-        reply = self._mailboxes.collect(process, seen)
-        if not reply.orders:
-            await signal.wait(poll_seconds())
+        try:
             reply = self._mailboxes.collect(process, seen)
-        if self._polls.get(process) is signal:
-            del self._polls[process]
-            return reply.to_json()
-        return reply.model_copy(update={"orders": (), "version": seen, "superseded": True}).to_json()
+            if not reply.orders:
+                await signal.wait(poll_seconds())
+                reply = self._mailboxes.collect(process, seen)
+            if reply.orders:
+                await self._saved_or_stopping(reply)
+        finally:
+            superseded = self._polls.get(process) is not signal
+            if not superseded:
+                del self._polls[process]
+        if superseded:
+            reply = PollReply(version=seen, superseded=True)
+        return reply.to_json()
+
+    async def _saved_or_stopping(self, reply: PollReply) -> None:
+        """Wait until orders are committed; a full disk keeps nobody from being stopped."""
+        try:
+            await self._saved()
+        except StoreError:
+            if any(order.kind not in _STOPPING for order in reply.orders):
+                raise
 
     def _note_poll(self, process: str) -> None:
         for driver in self._registry.drivers():
@@ -224,6 +273,7 @@ class Supervisor:
                 self._mailboxes.put(kill.run.driver.hello.driver_id, order)
                 self._spawn(self._make_sure(kill))
             self._ends.notify()
+            self._save_soon()
             next_time = self._registry.next_kill_time()
             wait = _SWEEP_SECONDS if next_time is None else max(0.0, next_time - time.time())
             await self._flags.wait(min(wait, _SWEEP_SECONDS))
@@ -235,6 +285,7 @@ class Supervisor:
             await kill_by_name(kill.lease.actor, self._namespace)
             self._registry.killed(kill.run, time.time())
             self._changed()
+            self._save_soon()
 
     async def _sweep(self) -> None:
         """Drop drivers that are gone: Ray has ended their actors with them, queue actors included. Shrink pools that are idle."""
@@ -246,6 +297,7 @@ class Supervisor:
                     self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
                     self._changed()
             self._registry.shrink_pools(time.time())
+            self._save_soon()
 
     async def _publish(self) -> None:
         """Let Prometheus see the numbers."""
@@ -261,7 +313,59 @@ class Supervisor:
 
     async def _at_home(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run work on the home loop, from whatever loop this is called."""
-        if self._home is None:
+        try:
+            self._check()
+        except RuntreeError:
             work.close()
-            raise RuntreeError("the supervisor was called before it was started")
+            raise
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
+
+    def _open(self) -> bool:
+        """Open the store, and go on where an earlier process of this actor was; returns whether it could."""
+        from .supervision.store import (
+            Store,
+        )  # its imports take longer than a run actor's start, and only this process needs them
+
+        path = session_folder() / "runtree" / f"{quote(self._namespace, safe='')}.db"
+        identity = {"supervisor": actor_id(), "version": VERSION, "wire_version": str(WIRE_VERSION)}
+        try:
+            store, saved = Store.open(path, identity)
+        except StoreError as error:
+            self._problem = error
+            _LOG.error("%s", error)
+            return False
+        self._registry = restored(self._namespace, self._mailboxes, saved, time.time())
+        self._desk = Desk(self._registry)
+        self._keeper = Keeper(self._mailboxes.changes, store.write, str(path))
+        self._remove_store = store.remove
+        self._problem = None
+        for kill in pending_kills(self._registry):
+            self._spawn(self._make_sure(kill))
+        for work in (self._end_graces(), self._sweep(), self._publish()):
+            self._spawn(work)
+        return True
+
+    async def _open_later(self) -> None:
+        """Try again to open the store: what runs waits for it."""
+        await asyncio.sleep(_REOPEN_SECONDS)
+        if not self._open():
+            self._spawn(self._open_later())
+
+    def _check(self) -> None:
+        if self._problem is not None:
+            raise self._problem
+
+    async def _saved(self) -> None:
+        """Return when all that was decided so far is committed."""
+        if self._keeper is not None:
+            await self._keeper.saved()
+
+    def _save_soon(self) -> None:
+        self._spawn(self._save())
+
+    async def _save(self) -> None:
+        """Commit what nobody waits for; if it fails, the next commit has it."""
+        try:
+            await self._saved()
+        except StoreError as error:
+            _LOG.warning("%s", error)

@@ -1,6 +1,7 @@
 """The supervisor as its callers see it: typed calls, bounded in time, patient with a restart."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -26,7 +27,7 @@ from ..messages.usage import Totals
 from ..messages.version import VERSION, WIRE_VERSION
 from . import supervisor
 from .batcher import Batcher
-from .remote import CALL_TIMEOUT, Handle, UnreachableError, call, create, find, kill
+from .remote import CALL_TIMEOUT, Handle, UnreachableError, call, create, find, kill, on_head_node
 from .supervision.desk import Answer, Call
 
 PART: Final = "supervisor"
@@ -63,6 +64,7 @@ class SupervisorClient:
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=0,
+            **await on_head_node(),
         )
         client = cls(handle, namespace)
         await client._greet()
@@ -86,7 +88,9 @@ class SupervisorClient:
         return cls(await find(supervisor.NAME, namespace, PART), namespace)
 
     async def down(self) -> None:
-        """End the supervisor for good."""
+        """End the supervisor for good, and remove its store."""
+        with contextlib.suppress(RuntreeError):  # one of an early version has none
+            await call(self._handle, "retire", part=PART)
         await asyncio.to_thread(kill, self._handle)
 
     async def hello(self, hello: DriverHello) -> None:
@@ -146,7 +150,8 @@ class SupervisorClient:
 
     async def cancel(self, request: CancelRequest) -> CancelReport:
         """Cancel a run and all below it."""
-        return CancelReport.from_json(await self._call("cancel", request.to_json(), timeout=None))
+        again = (request.model_copy(update={"repeated": True}).to_json(),)
+        return CancelReport.from_json(await self._call("cancel", request.to_json(), timeout=None, again=again))
 
     async def totals(self, run_id: str) -> Totals:
         """Return a run's accounts."""
@@ -208,15 +213,30 @@ class SupervisorClient:
         answers: Sequence[Answer] = await self._call("batch", calls)
         return answers
 
-    async def _call(self, method: str, *args: Any, timeout: float | None = CALL_TIMEOUT) -> Any:
-        """Call a method; again if the supervisor is being restarted. Every call may be repeated: it is numbered or idempotent."""
-        deadline = asyncio.get_running_loop().time() + _RETRY_SECONDS
+    async def _call(
+        self, method: str, *args: Any, timeout: float | None = CALL_TIMEOUT, again: Sequence[Any] | None = None
+    ) -> Any:
+        """Call a method; again if the supervisor is being restarted. Every call may be repeated: it is numbered or idempotent.
+
+        Args:
+            method: Its name.
+            args: Its arguments.
+            timeout: Seconds; `None` for a call that waits for runs.
+            again: Its arguments when it is repeated, if they are others.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _RETRY_SECONDS
         while True:
+            began = loop.time()
             try:
                 return await call(self._handle, method, *args, part=PART, timeout=timeout)
             except UnreachableError:
-                if asyncio.get_running_loop().time() >= deadline:
+                now = loop.time()
+                if timeout is None and now - began > _RETRY_SECONDS:
+                    deadline = now + _RETRY_SECONDS  # it was there until now
+                if now >= deadline:
                     raise
+                args = args if again is None else tuple(again)
                 await asyncio.sleep(random.uniform(0.1, 0.4))
 
 

@@ -231,6 +231,8 @@ class CancelRequest(Value):
     """Seconds for each run to end by itself once its children have ended."""
     caller_run_id: str | None = None
     """The run that asks, if one does: inside the sub-tree the call returns when the flags are set."""
+    repeated: bool = False
+    """The supervisor went away before it answered: the report is about all runs whose flags are set."""
 
 
 class CancelOrder(Value):

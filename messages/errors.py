@@ -24,6 +24,7 @@
     ├── RunLostError                  the process of a run is gone
     ├── RuntimeClosedError            a call on a Runtime that is not open
     ├── RuntimeUnavailableError       Ray, the supervisor or a queue does not answer
+    │   └── StoreError                the supervisor can't write down what it decides
     └── InternalError                 a broken invariant: a bug of runtree
 
 Every argument goes to `Exception.__init__` and the text is made in `__str__`: `args` is all that survives a process border.
@@ -244,6 +245,17 @@ class RuntimeUnavailableError(RuntreeError):
 
     def __str__(self) -> str:
         return f"{self.part}: {self.problem}. {self.fix}"
+
+
+class StoreError(RuntimeUnavailableError):
+    """The supervisor can't write down what it decides: nothing is decided until it can."""
+
+    def __init__(self, path: str, problem: str, fix: str) -> None:
+        super().__init__(path, problem, fix)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"the supervisor's store {self.path}: {self.problem}. {self.fix}"
 
 
 class InternalError(RuntreeError):

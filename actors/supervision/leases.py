@@ -4,7 +4,7 @@ An actor is lent to one run, or, packed, to several of one tree and one agent. A
 killed as soon as the others have ended, at the latest when their grace has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -103,6 +103,20 @@ class Leases:
         """Actors with condemned runs."""
         self._numbers = 0
         self._shrunk = False
+
+    def resume(self, idle: dict[str, float], lent: Iterable[LentActor], numbers: int, *, shrunk: bool) -> None:
+        """Take up what an earlier supervisor knew.
+
+        Args:
+            idle: Actors that wait for a run, and since when, the latest last.
+            lent: Actors that runs hold.
+            numbers: Number of the last lease.
+            shrunk: Whether the pool has shrunk.
+        """
+        self._idle, self._numbers, self._shrunk = idle, numbers, shrunk
+        for actor in lent:
+            self._held[actor.name] = actor
+            self._sort(actor)
 
     @property
     def idle(self) -> int:

@@ -1,7 +1,7 @@
 """Orders for processes, kept until the process has acknowledged them by its next poll."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ...messages.control import Order, PollReply
 from .changes import Changes, DropOrders, PutOrder
@@ -30,6 +30,12 @@ class Mailboxes:
 
     def __len__(self) -> int:
         return len(self._orders)
+
+    def resume(self, orders: Iterable[tuple[int, str, Order]]) -> None:
+        """Take up orders of an earlier supervisor: number, process and order, by number."""
+        for number, process, order in orders:
+            self._orders.setdefault(process, deque()).append((number, order))
+            self._number = max(self._number, number)
 
     def put(self, process: str, order: Order) -> None:
         """Add an order."""

@@ -44,6 +44,12 @@ class Driver:
     def __post_init__(self) -> None:
         self.leases.on_change = self._touch_actor
 
+    def next_queue_name(self) -> str:
+        """Return the queue actor for a new lane, each in turn."""
+        self.next_queue += 1
+        self.touch()
+        return self.hello.queues[self.next_queue % len(self.hello.queues)]
+
     def touch(self) -> None:
         """Note that a fact of it has changed, so that it is saved."""
         self.changes.drivers[self.hello.driver_id] = self
@@ -142,6 +148,14 @@ class Run:
     def touch(self) -> None:
         """Note that a fact of it has changed, so that it is saved."""
         self.changes.runs[self.stamp.run_id] = self
+
+    def take_own_lane(self) -> LaneAddress:
+        """Return its own lane, which it has from its first child on."""
+        if self.own_lane is None:
+            queue = self.driver.next_queue_name() if self.driver.hello.spread_lanes else self.lane.queue
+            self.own_lane = LaneAddress(queue=queue, lane=self.run_id)
+            self.touch()
+        return self.own_lane
 
     def lineage(self) -> list["Run"]:
         """Return the run and its ancestors, up to the root."""

@@ -5,7 +5,7 @@ Time comes in as an argument (seconds since the epoch); orders for processes go 
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -50,18 +50,26 @@ _DEFAULT_LIMITS: Final = Limits()
 class Registry:
     """All live runs of a namespace, and the last ended trees."""
 
-    def __init__(self, namespace: str, mailboxes: Mailboxes) -> None:
+    def __init__(
+        self, namespace: str, mailboxes: Mailboxes, drivers: Iterable[Driver] = (), runs: Sequence[Run] = ()
+    ) -> None:
+        """Make a registry, empty or with what an earlier supervisor knew: see `restored`."""
         self._namespace = namespace
         self._mailboxes = mailboxes
         self.tally = Tally()
         """What has happened, for metrics."""
         self._lending = Lending(mailboxes)
         self._changes = mailboxes.changes
-        self._ordinal = 0
-        self._drivers: dict[str, Driver] = {}
-        self._runs: dict[str, Run] = {}
-        self._ended_trees: OrderedDict[str, None] = OrderedDict()
+        self._ordinal = max((run.ordinal for run in runs), default=0)
+        self._drivers = {driver.hello.driver_id: driver for driver in drivers if not driver.gone}
+        self._runs = {run.run_id: run for run in runs}
+        # Of trees that ended together, with their driver, the last one did first.
+        ended = sorted((run.ended, -run.ordinal, run.run_id) for run in runs if run.ended and run.parent is None)
+        self._ended_trees = OrderedDict[str, None].fromkeys(run_id for _, _, run_id in ended)
         self._graces = Graces()
+        for run in runs:
+            if run.live and run.flag is not None:
+                self._graces.watch(run)
 
     # Drivers
 
@@ -296,9 +304,9 @@ class Registry:
             depth=0 if parent is None else parent.stamp.depth + 1,
         )
         if parent is None:
-            lane = LaneAddress(queue=self._pick_queue(driver), lane=f"driver:{child.run_id}")
+            lane = LaneAddress(queue=driver.next_queue_name(), lane=f"driver:{child.run_id}")
         else:
-            lane = self._own_lane(parent)
+            lane = parent.take_own_lane()
         lease = self._lending.lend(driver, child, stamp.root_run_id)
         self._ordinal += 1
         run = Run(
@@ -329,19 +337,6 @@ class Registry:
         self.tally.begin(run.agent, poolable=child.poolable, warm=lease.warm)
         run.touch()
         return admitted(run)
-
-    def _own_lane(self, run: Run) -> LaneAddress:
-        if run.own_lane is None:
-            queue = self._pick_queue(run.driver) if run.driver.hello.spread_lanes else run.lane.queue
-            run.own_lane = LaneAddress(queue=queue, lane=run.run_id)
-            run.touch()
-        return run.own_lane
-
-    def _pick_queue(self, driver: Driver) -> str:
-        queues = driver.hello.queues
-        driver.next_queue += 1
-        driver.touch()
-        return queues[driver.next_queue % len(queues)]
 
     def _end(self, run: Run, status: RunStatus, now: float) -> None:
         """Note an end. What still lives below the run has nobody to report to any more: its flags are set."""

@@ -41,6 +41,10 @@ class Tally:
         if poolable:
             self.leases["hit" if warm else "miss"] += 1
 
+    def go_on(self, agent: str) -> None:
+        """Count a run that was admitted by an earlier supervisor and lives."""
+        self.live[self._bounded(agent)] += 1
+
     def end(self, agent: str, status: RunStatus, cost: Cost) -> None:
         """Count an end."""
         name = self._bounded(agent)

@@ -1,0 +1,46 @@
+"""What goes to the store and comes from it: rows of facts, as plain values that no later change of the registry reaches."""
+
+from typing import NamedTuple
+
+from ...messages.control import Order
+from .changes import Changes, DropOrders, PutOrder
+from .facts import ActorFacts, DriverFacts, RunFacts, facts_of_actor, facts_of_driver, facts_of_run
+
+
+class Batch(NamedTuple):
+    """What is written in one transaction."""
+
+    drivers: list[DriverFacts]
+    actors: list[tuple[str, str, ActorFacts | None]]
+    """Driver, name, and facts; `None`: it is gone."""
+    runs: list[RunFacts]
+    orders: list[PutOrder | DropOrders]
+    forgotten_trees: list[str]
+    forgotten_drivers: list[str]
+
+    @classmethod
+    def of(cls, changes: Changes) -> "Batch":
+        """Take down what has changed, as it is now."""
+        return cls(
+            drivers=[facts_of_driver(driver) for driver in changes.drivers.values()],
+            actors=[
+                (driver_id, name, facts_of_actor(driver.leases, name))
+                for (driver_id, name), driver in changes.actors.items()
+            ],
+            runs=[facts_of_run(run) for run in changes.runs.values()],
+            orders=changes.orders,
+            forgotten_trees=changes.forgotten_trees,
+            forgotten_drivers=changes.forgotten_drivers,
+        )
+
+
+class Saved(NamedTuple):
+    """All that a store holds."""
+
+    drivers: list[DriverFacts]
+    actors: list[tuple[str, str, ActorFacts]]
+    """Driver, name and facts, those that wait longest first."""
+    runs: list[RunFacts]
+    """In the order of their admission."""
+    orders: list[tuple[int, str, Order]]
+    """Number, process and order, by number."""
