@@ -245,7 +245,7 @@ async def test_c04_a_tool_that_sees_the_flag_first_finds_the_run_stopped() -> No
             group.start_soon(execute)
             await waits.wait()
             # Registered last, so called last: when it returns, whatever the flag sets going on the loop has come to its end.
-            run.flag.on_cancel(lambda: ended.wait(5))
+            run.flag.on_cancel(lambda: threading.current_thread() is threading.main_thread() or ended.wait(5))
             await anyio.to_thread.run_sync(run.cancel_threadsafe, "user", loop)
     tree.check()
     assert (results[0].status, len(model.requests)) == ("cancelled", 1)
