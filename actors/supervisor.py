@@ -72,6 +72,7 @@ class Supervisor:
         self._polls: dict[str, Signal] = {}
         self._ends = Signal()
         self._flags = Signal()
+        self._wakes_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeper: Keeper | None = None
         self._remove_store: Callable[[], None] | None = None
@@ -118,6 +119,9 @@ class Supervisor:
         answers = self._desk.answer(calls)
         if self._desk.ends_runs(calls):
             self._changed()
+        next_time = self._registry.next_time(time.time())
+        if next_time is not None and next_time < self._wakes_at:
+            self._flags.notify()
         await self._saved()
         return answers
 
@@ -266,17 +270,19 @@ class Supervisor:
         self._flags.notify()
 
     async def _end_graces(self) -> None:
-        """Have every run killed that outlives its grace."""
+        """Have every run killed that outlives its grace, and decide on what has waited for time to pass."""
         while True:
             for kill in self._registry.condemn_due(time.time()):
                 order = KillOrder(actor=kill.lease.actor, lease=kill.lease.number, run_id=kill.run.run_id)
                 self._mailboxes.put(kill.run.driver.hello.driver_id, order)
                 self._spawn(self._make_sure(kill))
             self._ends.notify()
+            now = time.time()
+            self._registry.advance(now)
             self._save_soon()
-            next_time = self._registry.next_kill_time()
-            wait = _SWEEP_SECONDS if next_time is None else max(0.0, next_time - time.time())
-            await self._flags.wait(min(wait, _SWEEP_SECONDS))
+            times = (self._registry.next_kill_time(), self._registry.next_time(now), now + _SWEEP_SECONDS)
+            self._wakes_at = min(each for each in times if each is not None)
+            await self._flags.wait(max(0.0, self._wakes_at - now))
 
     async def _make_sure(self, kill: Kill) -> None:
         """Kill a condemned run's actor by name if its driver does not."""

@@ -22,6 +22,7 @@ from ..messages.control import (
 from ..messages.errors import RuntreeError
 from ..messages.loss import LossReport, LossVerdict
 from ..messages.overview import NamespaceView, SupervisorInfo
+from ..messages.reservations import Budget, ReserveReply, ReserveRequest, SlotRequest, ThrottleReport
 from ..messages.result import CancelReport, RunInfo, RunRecord
 from ..messages.usage import Totals
 from ..messages.version import VERSION, WIRE_VERSION
@@ -126,6 +127,22 @@ class SupervisorClient:
     async def charge(self, request: ChargeRequest) -> ChargeReply:
         """Ask for calls."""
         return ChargeReply.from_json(await self._ask("charge", request.to_json()))
+
+    async def reserve(self, request: ReserveRequest) -> ReserveReply:
+        """Ask for calls that a bound stands over; the answer may be that it comes later, as a `GrantOrder`."""
+        return ReserveReply.from_json(await self._ask("reserve", request.to_json()))
+
+    async def slot(self, request: SlotRequest) -> ReserveReply:
+        """Give a parallel slot back, or ask for it; the answer may be that it comes later, as a `GrantOrder`."""
+        return ReserveReply.from_json(await self._ask("slot", request.to_json()))
+
+    async def throttle(self, report: ThrottleReport) -> None:
+        """Tell that a provider asked to be left alone."""
+        await self._ask("throttle", report.to_json())
+
+    async def budget(self, run_id: str) -> Budget:
+        """Return what is left for a run."""
+        return Budget.from_json(await self._ask("budget", run_id))
 
     async def report(self, report: RunReport) -> Totals:
         """Report accounts."""

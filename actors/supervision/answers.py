@@ -38,8 +38,8 @@ def sooner(inherited: float | None, own: Limits | None, now: float) -> float | N
     return inherited if mine is None else min(inherited, mine)
 
 
-def remember(replies: dict[_Key, _Reply], key: _Key, reply: _Reply) -> None:
+def remember(replies: dict[_Key, _Reply], key: _Key, reply: _Reply, kept: int = KEPT_REPLIES) -> None:
     """Keep a reply, and forget the oldest if there are too many."""
     replies[key] = reply
-    if len(replies) > KEPT_REPLIES:
+    if len(replies) > kept:
         del replies[next(iter(replies))]

@@ -75,13 +75,14 @@ def begin_next(run: Run, report: LossReport, now: float, lending: Lending) -> Lo
             preempted=preempted,
         ),
     )
-    run.attempt_usage, run.attempt_cost = NO_USAGE, NO_COST
+    run.attempt_usage, run.attempt_cost = run.reported = NO_USAGE, NO_COST
     run.attempt_started = run.progress = now
     run.stamp = run.stamp.model_copy(update={"attempt": lost + 1})
     run.status, run.lost, run.preempted = "pending", None, False
     # The new process counts its calls from the start.
-    run.report_number = -1
-    run.charges.clear()
+    run.report_number = run.slot_number = -1
+    for numbered in (run.charges, run.decisions, run.doubts):
+        numbered.clear()
     run.lease = lending.lend(run.driver, run.request, run.stamp.root_run_id, run.stamp.attempt)
     run.touch()
     verdict = run.verdicts[lost] = LossVerdict(

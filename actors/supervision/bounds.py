@@ -3,7 +3,6 @@
 from ...messages.control import ChargeReply, ChargeRequest
 from ...messages.errors import LimitExceededError
 from ...messages.failure import Failure
-from ...messages.limits import Limits
 from .records import Run
 
 
@@ -11,72 +10,68 @@ def refusal(parent: Run | None, attempt: int, now: float) -> Failure | None:
     """Return why a child of `parent`, in one of its attempts, must not start; `None` if it may."""
     if parent is None:
         return None
-    if not parent.works(attempt):
-        return _over(parent)
-    if parent.flag is not None:
-        return Failure(code="cancelled", message=f"run {parent.run_id} is cancelled ({parent.flag.reason})")
-    if parent.deadline is not None and now >= parent.deadline:
-        return _limit("deadline", "passed", "tree")
-    for scope in parent.lineage():
-        limits = scope.own_limits
-        if limits is None:
-            continue
-        depth = parent.stamp.depth + 1 - scope.stamp.depth
+    error = stopped(parent, attempt, now)
+    if error is not None:
+        return error
+    for scope in reversed(parent.bounds):
+        limits, top = scope.limits, scope.run
+        depth = parent.stamp.depth + 1 - top.stamp.depth
         if limits.max_depth is not None and depth > limits.max_depth:
-            return _limit("max_depth", limits.max_depth, _scope(scope))
-        if limits.max_runs is not None and scope.admitted_runs >= limits.max_runs:
-            return _limit("max_runs", limits.max_runs, _scope(scope))
-        spent = _spent(scope, limits)
+            return scope.failure("max_depth")
+        if limits.max_runs is not None and top.admitted_runs >= limits.max_runs:
+            return scope.failure("max_runs")
+        spent = scope.spent()
         if spent is not None:
-            return spent
+            return scope.failure(spent)
+    return None
+
+
+def stopped(run: Run, attempt: int, now: float) -> Failure | None:
+    """Return why an attempt of a run makes no more calls; `None` if it may."""
+    if not run.works(attempt):
+        return over(run)
+    if run.flag is not None:
+        return cancelled(run.run_id, run.flag.reason)
+    if run.deadline is not None and now >= run.deadline:
+        return passed()
     return None
 
 
 def charge(run: Run, request: ChargeRequest) -> ChargeReply:
     """Grant as many of the calls as every bound of the lineage allows, and count them."""
     if not run.works(request.attempt):
-        return ChargeReply(granted_model_calls=0, granted_tool_calls=0, error=_over(run))
+        return ChargeReply(granted_model_calls=0, granted_tool_calls=0, error=over(run))
     model_calls, tool_calls = request.model_calls, request.tool_calls
     error: Failure | None = None
-    for scope in run.lineage():
-        limits = scope.own_limits
-        if limits is None:
-            continue
+    for scope in reversed(run.bounds):
+        limits, top = scope.limits, scope.run
         if limits.max_model_calls is not None and model_calls > (
-            left := limits.max_model_calls - scope.granted_model_calls
+            left := limits.max_model_calls - top.granted_model_calls
         ):
-            model_calls, error = left, _limit("max_model_calls", limits.max_model_calls, _scope(scope))
-        if limits.max_tool_calls is not None and tool_calls > (
-            left := limits.max_tool_calls - scope.granted_tool_calls
-        ):
-            tool_calls, error = left, _limit("max_tool_calls", limits.max_tool_calls, _scope(scope))
-        spent = _spent(scope, limits) if model_calls else None
+            model_calls, error = left, scope.failure("max_model_calls")
+        if limits.max_tool_calls is not None and tool_calls > (left := limits.max_tool_calls - top.granted_tool_calls):
+            tool_calls, error = left, scope.failure("max_tool_calls")
+        spent = scope.spent() if model_calls else None
         if spent is not None:
-            model_calls, error = 0, spent
-    for scope in run.lineage():
-        scope.granted_model_calls += model_calls
-        scope.granted_tool_calls += tool_calls
+            model_calls, error = 0, scope.failure(spent)
+    for each in run.lineage():
+        each.granted_model_calls += model_calls
+        each.granted_tool_calls += tool_calls
     return ChargeReply(granted_model_calls=model_calls, granted_tool_calls=tool_calls, error=error)
 
 
-def _spent(scope: Run, limits: Limits) -> Failure | None:
-    """Return which of the bounds on what was consumed is reached by what has been reported so far."""
-    if limits.max_tokens is not None and scope.tokens >= limits.max_tokens:
-        return _limit("max_tokens", limits.max_tokens, _scope(scope))
-    if limits.max_cost is not None and (scope.totals().total_cost.amount or 0) >= limits.max_cost:
-        return _limit("max_cost", limits.max_cost, _scope(scope))
-    return None
-
-
-def _over(run: Run) -> Failure:
+def over(run: Run) -> Failure:
+    """Return that a run is over."""
     return Failure(
         code="cancelled", message=f"run {run.run_id} has ended: it makes no more calls and starts no more sub-agents"
     )
 
 
-def _limit(name: str, allowed: object, scope: str) -> Failure:
-    return LimitExceededError(name, str(allowed), scope).failure()
+def cancelled(run_id: str, reason: str) -> Failure:
+    """Return that a run is cancelled."""
+    return Failure(code="cancelled", message=f"run {run_id} is cancelled ({reason})")
 
 
-def _scope(run: Run) -> str:
-    return "tree" if run.parent is None else f"sub-tree of {run.agent}"
+def passed() -> Failure:
+    """Return that the deadline has passed."""
+    return LimitExceededError("deadline", "passed", "tree").failure()

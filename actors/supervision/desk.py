@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from ...messages.control import AdmitRequest, ChargeRequest, DriverHello, EndReport, RunReport
 from ...messages.errors import InternalError, RuntreeError
+from ...messages.reservations import ReserveRequest, SlotRequest, ThrottleReport
 from .registry import Registry
 
 Call: TypeAlias = Sequence[Any]
@@ -32,6 +33,10 @@ class Desk:
             "begin": self._begin,
             "stopped": registry.stopped,
             "charge": self._charge,
+            "reserve": self._reserve,
+            "slot": self._slot,
+            "throttle": self._throttle,
+            "budget": self._budget,
             "report": self._report,
             "end": self._end,
             "killed": self._killed,
@@ -81,10 +86,24 @@ class Desk:
         self._heard_of(charge.run_id)
         return self._registry.charge(charge).to_json()
 
+    def _reserve(self, request: str) -> str:
+        reservation = ReserveRequest.from_json(request)
+        self._heard_of(reservation.run_id)
+        return self._registry.reserve(reservation, self._clock()).to_json()
+
+    def _slot(self, request: str) -> str:
+        return self._registry.slot(SlotRequest.from_json(request), self._clock()).to_json()
+
+    def _throttle(self, report: str) -> None:
+        self._registry.throttle(ThrottleReport.from_json(report), self._clock())
+
+    def _budget(self, run_id: str) -> str:
+        return self._registry.budget(run_id).to_json()
+
     def _report(self, report: str) -> str:
         accounts = RunReport.from_json(report)
         self._heard_of(accounts.run_id)
-        return self._registry.report(accounts).to_json()
+        return self._registry.report(accounts, self._clock()).to_json()
 
     def _end(self, report: str) -> None:
         self._registry.end(EndReport.from_json(report), self._clock())

@@ -4,7 +4,7 @@ What can be computed from these is not kept: totals, counts over a sub-tree, who
 A field of `RunFacts`, `DriverFacts` or `ActorFacts` has the name of the field it keeps; `tests/supervision/test_facts.py` compares the two.
 """
 
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import Field
 
@@ -13,12 +13,17 @@ from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
 from ...messages.loss import LossReport, LossVerdict
+from ...messages.reservations import ReserveReply, ReserveRequest, SlotRequest
 from ...messages.result import AttemptRecord, RunStatus
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Usage
 from ...messages.value import Value
 from .leases import Lease, Leases, Packing
 from .lending import NEVER
+from .lines import Ticket, Waiter
 from .records import Driver, Flag, Run
+from .scopes import Reservation
+
+_Request = TypeVar("_Request", ReserveRequest, SlotRequest, ChildRequest)
 
 DERIVED_OF_RUN: Final = frozenset(
     {
@@ -29,7 +34,10 @@ DERIVED_OF_RUN: Final = frozenset(
         "children",
         "live_below",
         "admitted_runs",
-        "tokens",
+        "sums",
+        "bounds",
+        "scopes",
+        "slot_scopes",
         "_totals",
     }
 )
@@ -44,6 +52,13 @@ DERIVED_OF_DRIVER: Final = frozenset(
     }
 )
 """Fields of a driver that are not kept, since they follow from those that are."""
+
+
+class Asked(Value, Generic[_Request]):
+    """A request that is not decided yet."""
+
+    request: _Request
+    ticket: Ticket
 
 
 class RunFacts(Value):
@@ -79,11 +94,21 @@ class RunFacts(Value):
     cost: Cost = NO_COST
     attempt_usage: Usage = NO_USAGE
     attempt_cost: Cost = NO_COST
+    reported: tuple[Usage, Cost] = (NO_USAGE, NO_COST)
     report_number: int = -1
     refusals: dict[str, Failure] = Field(default_factory=dict[str, Failure])
     charges: dict[int, ChargeReply] = Field(default_factory=dict[int, ChargeReply])
     granted_model_calls: int = 0
     granted_tool_calls: int = 0
+    overrun: tuple[str, ...] = ()
+    reservations: dict[int, Reservation] = Field(default_factory=dict[int, Reservation])
+    doubts: dict[int, Reservation] = Field(default_factory=dict[int, Reservation])
+    decisions: dict[int, ReserveReply] = Field(default_factory=dict[int, ReserveReply])
+    at_work: bool = False
+    slot_number: int = -1
+    waiting: dict[int, Asked[ReserveRequest]] = Field(default_factory=dict[int, Asked[ReserveRequest]])
+    wants_slot: Asked[SlotRequest] | None = None
+    postponed: dict[str, Asked[ChildRequest]] = Field(default_factory=dict[str, Asked[ChildRequest]])
 
 
 class DriverFacts(Value):
@@ -113,15 +138,39 @@ class ActorFacts(Value):
     kill_at: float = NEVER
 
 
+WAITERS: Final = frozenset({"waiting", "wants_slot", "postponed"})
+"""Fields of a run that are kept as `Asked`, and restored by `restore_waiters`."""
+
 _OF_LEASES: Final = frozenset({"lease_numbers", "pool_shrunk"})
-_RUN_FIELDS: Final = tuple(name for name in RunFacts.model_fields if name != "driver_id")
+_RUN_FIELDS: Final = tuple(name for name in RunFacts.model_fields if name not in {"driver_id", *WAITERS})
 _DRIVER_FIELDS: Final = tuple(name for name in DriverFacts.model_fields if name not in _OF_LEASES)
 
 
 def facts_of_run(run: Run) -> RunFacts:
     """Return what is kept of a run."""
     kept = {name: getattr(run, name) for name in _RUN_FIELDS}
-    return RunFacts(driver_id=run.driver.hello.driver_id, **kept)
+    return RunFacts(
+        driver_id=run.driver.hello.driver_id,
+        waiting={number: _asked(waiter) for number, waiter in run.waiting.items()},
+        wants_slot=None if run.wants_slot is None else _asked(run.wants_slot),
+        postponed={run_id: _asked(waiter) for run_id, waiter in run.postponed.items()},
+        **kept,
+    )
+
+
+def restore_waiters(run: Run, facts: RunFacts) -> None:
+    """Give a run back what it waits for; `Allowances.restore` has it stand in line again."""
+    run.waiting = {number: _waiter(run, asked) for number, asked in facts.waiting.items()}
+    run.wants_slot = None if facts.wants_slot is None else _waiter(run, facts.wants_slot)
+    run.postponed = {run_id: _waiter(run, asked) for run_id, asked in facts.postponed.items()}
+
+
+def _asked(waiter: Waiter) -> Any:
+    return {"request": waiter.request, "ticket": waiter.ticket}
+
+
+def _waiter(run: Run, asked: Asked[Any]) -> Waiter:
+    return Waiter(run, asked.request, asked.ticket)
 
 
 def facts_of_driver(driver: Driver) -> DriverFacts:

@@ -8,10 +8,14 @@ from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
 from ...messages.loss import LossReport, LossVerdict
+from ...messages.reservations import ReserveReply, WaitReason
 from ...messages.result import AttemptRecord, RunInfo, RunRecord, RunStatus
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
 from .changes import Changes
 from .leases import Lease, Leases
+from .lines import Waiter
+from .scopes import Reservation, Scope, doubt
+from .sums import Change, Sums, change
 
 LIVE: frozenset[RunStatus] = frozenset({"pending", "running"})
 
@@ -117,9 +121,11 @@ class Run:
     cost: Cost = NO_COST
     """Its own, of all attempts."""
     attempt_usage: Usage = NO_USAGE
-    """Of the current attempt."""
+    """Of the current attempt: what it reported, and what is in doubt."""
     attempt_cost: Cost = NO_COST
-    """Of the current attempt."""
+    """Of the current attempt, like `attempt_usage`."""
+    reported: tuple[Usage, Cost] = (NO_USAGE, NO_COST)
+    """The last snapshot of the current attempt."""
     report_number: int = -1
     refusals: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """Why children were refused, by run id."""
@@ -130,10 +136,48 @@ class Run:
     """Tool calls granted to the sub-tree."""
     admitted_runs: int = 1
     """Runs of the sub-tree, itself included, ended ones too."""
-    tokens: int = 0
-    """Tokens of the sub-tree, as far as they are known."""
+    overrun: tuple[str, ...] = ()
+    """Bounds of its sub-tree that a provider's bill exceeded."""
+    reservations: dict[int, Reservation] = field(default_factory=dict[int, Reservation])
+    """Calls under way, by number."""
+    doubts: dict[int, Reservation] = field(default_factory=dict[int, Reservation])
+    """Calls that were under way when its process was lost: what they used nobody can tell, so they count as all that was reserved."""
+    decisions: dict[int, ReserveReply] = field(default_factory=dict[int, ReserveReply])
+    """The last answers to its reservations."""
+    waiting: dict[int, Waiter] = field(default_factory=dict[int, Waiter])
+    """Its requests for calls that are not decided."""
+    wants_slot: Waiter | None = None
+    """Its request for its slot, if that is not decided."""
+    postponed: dict[str, Waiter] = field(default_factory=dict[str, Waiter])
+    """Its children that wait for a slot."""
+    at_work: bool = False
+    """It holds a parallel slot."""
+    slot_number: int = -1
+    """Number of the last request about its slot."""
+    sums: Sums = field(default_factory=Sums)
+    """Accounts of the sub-tree, itself included."""
+    bounds: tuple[Scope, ...] = ()
+    """The limits that were given for it or above it, outermost first."""
+    scopes: tuple[Scope, ...] = ()
+    """Those that bound calls."""
+    slot_scopes: tuple[Scope, ...] = ()
+    """Those that bound how many runs are at work."""
     _totals: Totals | None = None
     changes: Changes = field(default_factory=Changes, repr=False)
+
+    def __post_init__(self) -> None:
+        above = self.parent
+        if above is not None:
+            self.bounds, self.scopes, self.slot_scopes = above.bounds, above.scopes, above.slot_scopes
+        limits = self.own_limits
+        if limits is not None:
+            scope = Scope(self, limits)
+            self.bounds = (*self.bounds, scope)
+            if limits.bounds_model_calls or limits.max_tool_calls is not None:
+                self.scopes = (*self.scopes, scope)
+            if limits.max_parallel is not None:
+                self.slot_scopes = (*self.slot_scopes, scope)
+        self.sums.move(change(None, (self.usage, self.cost)))
 
     @property
     def run_id(self) -> str:
@@ -144,6 +188,13 @@ class Run:
     def live(self) -> bool:
         """Whether it has not ended."""
         return self.status in LIVE
+
+    @property
+    def waits_for(self) -> WaitReason | None:
+        """What a call of it, or its going on, waits for."""
+        if self.wants_slot is not None:
+            return "parallel"
+        return next((waiter.line.reason for waiter in self.waiting.values() if waiter.line is not None), None)
 
     def touch(self) -> None:
         """Note that a fact of it has changed, so that it is saved."""
@@ -177,8 +228,22 @@ class Run:
         """Whether an attempt is the one that is at work."""
         return self.live and self.stamp.attempt == attempt and self.lost is None
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of the sub-tree, as far as they are known."""
+        return self.sums.tokens
+
     def account(self, usage: Usage, cost: Cost) -> None:
         """Take a cumulative snapshot of the current attempt's own accounts."""
+        self.reported = usage, cost
+        self.recount()
+
+    def recount(self) -> None:
+        """Bring the accounts into line with the snapshot and with what is in doubt."""
+        usage, cost = self.reported
+        if self.doubts:
+            more_usage, more_cost = doubt(self.doubts.values())
+            usage, cost = usage + more_usage, cost + more_cost
         self.attempt_usage, self.attempt_cost = usage, cost
         for lost in self.lost_attempts:
             usage, cost = lost.usage + usage, lost.cost + cost
@@ -186,29 +251,31 @@ class Run:
 
     def account_whole(self, usage: Usage, cost: Cost) -> None:
         """Take the run's own accounts over all attempts."""
-        more = usage.tokens - self.usage.tokens
+        by = change((self.usage, self.cost), (usage, cost))
         self.usage, self.cost = usage, cost
         self.touch()
-        for run in self.lineage():
-            run.tokens += more
-            run._totals = None
+        self._move(by)
 
     def adopt(self, child: "Run") -> None:
         """Take note of a child that was admitted."""
         self.children.append(child)
+        by = change(None, (child.usage, child.cost))
         for run in self.lineage():
             run.live_below += 1
             run.admitted_runs += 1
+        self._move(by)
+
+    def _move(self, by: Change) -> None:
+        run: Run | None = self
+        while run is not None:
+            run.sums.move(by)
             run._totals = None
+            run = run.parent
 
     def totals(self) -> Totals:
         """Return the run's own accounts and those of its sub-tree, which are the sum of its runs' at every moment."""
         if self._totals is None:
-            total_usage, total_cost = self.usage, self.cost
-            for child in self.children:
-                below = child.totals()
-                total_usage += below.total_usage
-                total_cost += below.total_cost
+            total_usage, total_cost = self.sums.accounts()
             self._totals = Totals(usage=self.usage, cost=self.cost, total_usage=total_usage, total_cost=total_cost)
         return self._totals
 
@@ -225,6 +292,7 @@ class Run:
             cancelling=self.live and self.flag is not None,
             model=self.model,
             progress=self.progress,
+            waits_for=self.waits_for,
             total_usage=totals.total_usage,
             total_cost=totals.total_cost,
         )
@@ -240,4 +308,5 @@ class Run:
             "started": self.started,
             "ended": self.ended,
             "error": self.error,
+            "overrun": self.overrun,
         }

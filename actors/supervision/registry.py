@@ -10,32 +10,31 @@ from dataclasses import replace
 from typing import Final
 
 from ...messages.control import (
-    Admission,
     AdmitReply,
     AdmitRequest,
     CancelOrder,
     ChargeReply,
     ChargeRequest,
-    ChildRequest,
     DriverHello,
     EndReport,
-    LaneAddress,
-    Refused,
+    PauseOrder,
     RunReport,
 )
 from ...messages.errors import RuntimeUnavailableError, UnknownRunError
-from ...messages.items import Stamp
-from ...messages.limits import Limits
 from ...messages.loss import LossReport, LossVerdict
+from ...messages.reservations import Budget, ReserveReply, ReserveRequest, SlotRequest, ThrottleReport
 from ...messages.result import RunInfo, RunRecord, RunStatus
-from ...messages.usage import Cost, Totals, Usage
+from ...messages.usage import Totals
 from . import attempts, bounds
-from .answers import admitted, remember, sooner
+from .allowances import budget
+from .answers import remember
 from .changes import Changes
 from .graces import Graces
 from .lending import NEVER, Kill, Lending
 from .mailboxes import Mailboxes
+from .newcomers import Newcomers
 from .records import Driver, Flag, Run
+from .scopes import Reservation
 from .tally import Tally
 
 KEPT_TREES: Final = 1000
@@ -43,8 +42,6 @@ KEPT_TREES: Final = 1000
 
 ORPHAN_GRACE: Final = 2.0
 """Seconds for the sub-tree of a lost run."""
-
-_DEFAULT_LIMITS: Final = Limits()
 
 
 class Registry:
@@ -60,7 +57,6 @@ class Registry:
         """What has happened, for metrics."""
         self._lending = Lending(mailboxes)
         self._changes = mailboxes.changes
-        self._ordinal = max((run.ordinal for run in runs), default=0)
         self._drivers = {driver.hello.driver_id: driver for driver in drivers if not driver.gone}
         self._runs = {run.run_id: run for run in runs}
         # Of trees that ended together, with their driver, the last one did first.
@@ -70,6 +66,10 @@ class Registry:
         for run in runs:
             if run.live and run.flag is not None:
                 self._graces.watch(run)
+        self._newcomers = Newcomers(self._runs, self._lending, self.tally, mailboxes)
+        self._allowances = self._newcomers.allowances
+        self._bound_models()
+        self._allowances.restore(runs)
 
     # Drivers
 
@@ -78,6 +78,7 @@ class Registry:
         if hello.driver_id not in self._drivers:
             driver = self._drivers[hello.driver_id] = Driver(hello, seen=now, changes=self._changes)
             driver.touch()
+            self._bound_models()
 
     def driver(self, driver_id: str) -> Driver:
         """Return a driver.
@@ -101,14 +102,21 @@ class Registry:
         driver = self._drivers.pop(driver_id, None)
         if driver is None:
             return
+        self._bound_models()
         # Children first: they are lost as their parents are, not cancelled after them.
-        for run in [run for run in reversed(self._runs.values()) if run.driver is driver and run.live]:
+        lost = [run for run in reversed(self._runs.values()) if run.driver is driver and run.live]
+        for run in lost:
+            # Before the first one ends, so that nothing of it is let in by the end of another.
+            self._doubt(run)
+            self._allowances.close(run)
+        for run in lost:
             run.error = LossReport(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason).failure()
             self._end(run, "failed" if run.flag is None else "cancelled", now)
         self._mailboxes.close(driver_id)
         driver.gone = True
         driver.touch()
         self._forget_driver(driver)
+        self._allowances.advance(now)
 
     # Runs
 
@@ -131,7 +139,9 @@ class Registry:
         """Admit the children of one fan-out, or refuse them one by one; a repeated call gets the same answer."""
         driver = self.driver(request.driver_id)
         parent = None if request.parent_run_id is None else self.get(request.parent_run_id)
-        admissions = tuple(self._admit_one(driver, parent, request.attempt, child, now) for child in request.children)
+        admissions = tuple(
+            self._newcomers.admit(driver, parent, request.attempt, child, now) for child in request.children
+        )
         return AdmitReply(admissions=admissions, own_lane=None if parent is None else parent.own_lane)
 
     def begin(self, run_id: str, attempt: int) -> Flag | None:
@@ -163,33 +173,59 @@ class Registry:
             scope.touch()
         return reply
 
-    def report(self, report: RunReport) -> Totals:
-        """Take a snapshot of a run's accounts; older ones than the last are ignored."""
+    def reserve(self, request: ReserveRequest, now: float) -> ReserveReply:
+        """Reserve calls within the bounds of the lineage and of the model; a repeated request gets the same answer, or the decision."""
+        return self._allowances.reserve(self.get(request.run_id), request, now)
+
+    def slot(self, request: SlotRequest, now: float) -> ReserveReply:
+        """Take a parallel slot back, or give it again; a repeated request gets the same answer, or the decision."""
+        return self._allowances.slot(self.get(request.run_id), request, now)
+
+    def throttle(self, report: ThrottleReport, now: float) -> None:
+        """Let nobody call a model for some time, and tell all processes that have a run."""
+        until = self._allowances.models.pause(report.model, report.seconds, now)
+        if until is not None:
+            order = PauseOrder(model=report.model, until=until)
+            for actor in {run.lease.actor for run in self._runs.values() if run.live}:
+                self._mailboxes.put(actor, order)
+
+    def budget(self, run_id: str) -> Budget:
+        """Return what is left for a run."""
+        return budget(self.get(run_id))
+
+    def report(self, report: RunReport, now: float) -> Totals:
+        """Take a snapshot of a run's accounts, and settle what is over; an older snapshot than the last is ignored."""
         run = self.get(report.run_id)
-        if report.attempt == run.stamp.attempt and report.number > run.report_number:
-            run.report_number = report.number
-            self._account(run, report.usage, report.cost)
+        if report.attempt == run.stamp.attempt:
+            self._stop_overruns(run, self._account(run, report), now)
+            self._allowances.drain(run, now)
         return run.totals()
 
     def end(self, report: EndReport, now: float) -> None:
         """Note that a run ended by itself, and give its actor back to the pool unless it is worn out or condemned."""
         run = self.get(report.run_id)
-        if report.from_stream and report.attempt == run.stamp.attempt:
-            self._account(run, report.usage, report.cost, whole=True)
-        else:
-            self.report(report)
-        # Of a run that was given up, what readers have seen decides, and not what its process says if it was only out of reach.
-        if report.attempt != run.stamp.attempt or (run.lost is not None and not report.from_stream):
+        if report.attempt != run.stamp.attempt:
+            return
+        # The snapshot is the last: it has all that its calls used.
+        run.doubts.clear()
+        settled = self._account(run, report, whole=report.from_stream)
+        if run.lost is not None and not report.from_stream:
+            # Of a run that was given up, what readers have seen decides, and not what its process says if it was only out of reach.
+            self._allowances.drain(run, now)
             return
         if not run.live:
             if report.from_stream:
                 # It was killed or lost when it had told its end already: what readers have seen counts.
                 run.status, run.error = report.status, report.error
                 run.touch()
+            self._allowances.drain(run, now)
             return
         run.error = report.error
         self._end(run, report.status, now)
+        self._stop_overruns(run, settled, now)
         self._lending.take_back(run, now, reusable=report.reusable)
+        # Only now: who is let in may have its actor.
+        self._allowances.drain(run, now)
 
     def lose(self, report: LossReport, now: float) -> None:
         """Note that a run's process is gone, and set the flags of all below it. What follows is for `judge` to say, once those have ended."""
@@ -198,10 +234,12 @@ class Registry:
             return
         run.lost = report
         run.touch()
-        self._doubt_accounts(run)
+        self._doubt(run)
+        self._allowances.stop(run)
         self._lending.forget_orders(run)
         self._orphan(run, now)
         self._lending.lose(run, now + ORPHAN_GRACE)
+        self._allowances.drain(run, now)
 
     def judge(self, report: LossReport, now: float) -> LossVerdict:
         """Decide what follows a loss: another attempt, which is admitted here, or the end of the run. A repeated call gets the same answer."""
@@ -211,8 +249,11 @@ class Registry:
         if run.lost is not None and report.attempt == run.stamp.attempt:
             run.error = attempts.final_failure(run, report, now)
             if run.error is None:
-                return attempts.begin_next(run, report, now, self._lending)
+                verdict = attempts.begin_next(run, report, now, self._lending)
+                self._allowances.begin(run)
+                return verdict
             self._end(run, "failed" if run.flag is None else "cancelled", now)
+            self._allowances.drain(run, now)
         return attempts.verdict_of(run, report)
 
     # Cancel
@@ -220,11 +261,14 @@ class Registry:
     def cancel(self, run_id: str, reason: str, grace: float, now: float) -> list[Run]:
         """Set the flags of a run and all below it; returns the live ones. A second cancel changes nothing but a longer grace."""
         top = self._runs.get(run_id)
+        if top is None:
+            self._allowances.refuse_child(run_id, bounds.cancelled(run_id, reason))
         live = [run for run in top.subtree() if run.live] if top is not None else []
         for run in live:
             if run.flag is None:
                 run.flag = Flag(reason, grace, now)
                 self._graces.watch(run)
+                self._allowances.refuse(run, bounds.cancelled(run.run_id, reason))
                 run.touch()
                 order = CancelOrder(run_id=run.run_id, attempt=run.stamp.attempt, reason=reason, grace=grace)
                 if run.lost is None:
@@ -233,6 +277,8 @@ class Registry:
                 run.flag = replace(run.flag, grace=grace)
                 self._graces.watch(run)
                 run.touch()
+        if top is not None:
+            self._allowances.drain(top, now)
         return live
 
     def condemn_due(self, now: float) -> list[Kill]:
@@ -241,6 +287,7 @@ class Registry:
             if run.lost is not None or run.preempted:
                 # Its process is gone, and so is whoever would tell what follows.
                 self._end(run, "cancelled", now)
+                self._allowances.drain(run, now)
             else:
                 self._lending.condemn(run, now)
         return list(self._lending.doomed(self._drivers.values(), self.find, now))
@@ -253,12 +300,23 @@ class Registry:
     def killed(self, run: Run, now: float) -> None:
         """Note that the actor of a condemned run is gone. What follows for one that was lost is for `judge` to say."""
         if run.live and (run.lost is None or run.flag is not None):
-            self._doubt_accounts(run)
+            self._doubt(run)
             self._end(run, "cancelled", now)
+            self._allowances.drain(run, now)
 
     def shrink_pools(self, now: float) -> None:
         """Have actors ended that have been idle for long."""
         self._lending.shrink(self._drivers.values(), now)
+
+    # Time
+
+    def next_time(self, now: float) -> float | None:
+        """Return when `advance` has something to do; `None` if nothing waits for time to pass."""
+        return self._allowances.next_time(now)
+
+    def advance(self, now: float) -> None:
+        """Decide on what has waited for time to pass: pauses and minutes of models, and deadlines."""
+        self._allowances.advance(now)
 
     # Views
 
@@ -276,67 +334,12 @@ class Registry:
 
     # Inside
 
-    def _admit_one(
-        self,
-        driver: Driver,
-        parent: Run | None,
-        attempt: int,
-        child: ChildRequest,
-        now: float,
-    ) -> Admission:
-        known = self._runs.get(child.run_id)
-        if known is not None and (parent is None or parent.works(attempt)):
-            return admitted(known)
-        error = None if parent is None else parent.refusals.get(child.run_id)
-        if error is None:
-            error = bounds.refusal(parent, attempt, now)
-            if error is not None and parent is not None:
-                remember(parent.refusals, child.run_id, error)
-                parent.touch()
-        if error is not None:
-            return Refused(run_id=child.run_id, error=error)
-        own_limits = child.limits if parent is not None else child.limits or _DEFAULT_LIMITS
-        limits = (own_limits or Limits(max_depth=None)) if parent is None else parent.limits.narrow(own_limits)
-        stamp = Stamp(
-            run_id=child.run_id,
-            parent_run_id=None if parent is None else parent.run_id,
-            root_run_id=child.run_id if parent is None else parent.stamp.root_run_id,
-            depth=0 if parent is None else parent.stamp.depth + 1,
-        )
-        if parent is None:
-            lane = LaneAddress(queue=driver.next_queue_name(), lane=f"driver:{child.run_id}")
-        else:
-            lane = parent.take_own_lane()
-        lease = self._lending.lend(driver, child, stamp.root_run_id)
-        self._ordinal += 1
-        run = Run(
-            ordinal=self._ordinal,
-            changes=self._changes,
-            stamp=stamp,
-            agent=child.agent,
-            call_id=child.call_id,
-            driver=driver,
-            parent=parent,
-            lane=lane,
-            own_limits=own_limits,
-            limits=limits,
-            request=child,
-            parent_attempt=attempt,
-            deadline=sooner(None if parent is None else parent.deadline, own_limits, now),
-            started=now,
-            progress=now,
-            attempt_started=now,
-            model=child.model,
-            lease=lease,
-        )
-        self._runs[run.run_id] = run
-        if parent is None:
-            driver.trees += 1
-        else:
-            parent.adopt(run)
-        self.tally.begin(run.agent, poolable=child.poolable, warm=lease.warm)
-        run.touch()
-        return admitted(run)
+    def _bound_models(self) -> None:
+        self._allowances.models.bound(driver.hello.model_limits for driver in self._drivers.values())
+
+    def _stop_overruns(self, run: Run, settled: list[Reservation], now: float) -> None:
+        for top, reason in self._allowances.overruns(run, settled):
+            self.cancel(top.run_id, reason, ORPHAN_GRACE, now)
 
     def _end(self, run: Run, status: RunStatus, now: float) -> None:
         """Note an end. What still lives below the run has nobody to report to any more: its flags are set."""
@@ -345,6 +348,7 @@ class Registry:
         run.touch()
         self._graces.forget(run)
         self._lending.forget_orders(run)
+        self._allowances.close(run)
         self._orphan(run, now)
         for above in run.lineage()[1:]:
             above.live_below -= 1
@@ -363,17 +367,18 @@ class Registry:
             for child in run.children:
                 self.cancel(child.run_id, f"run {run.run_id} above it is gone", ORPHAN_GRACE, now)
 
-    def _doubt_accounts(self, run: Run) -> None:
-        """Mark that a run whose process is gone may have used more than it could report."""
-        if run.status == "running":
-            usage, cost = Usage(precision="unknown"), Cost(precision="unknown")
-            self._account(run, run.attempt_usage + usage, run.attempt_cost + cost)
+    def _account(self, run: Run, report: RunReport, *, whole: bool = False) -> list[Reservation]:
+        """Take over a report of the current attempt or, `whole`, of all; returns the reservations that it settles."""
+        before = run.usage, run.cost
+        settled = self._allowances.account(run, report, whole=whole)
+        self.tally.spend(run.agent, (before[0], run.usage), (before[1], run.cost))
+        return settled
 
-    def _account(self, run: Run, usage: Usage, cost: Cost, *, whole: bool = False) -> None:
-        """Take a cumulative snapshot of a run's own accounts: of its current attempt, or, `whole`, of all attempts."""
-        old_usage, old_cost = run.usage, run.cost
-        (run.account_whole if whole else run.account)(usage, cost)
-        self.tally.spend(run.agent, (old_usage, run.usage), (old_cost, run.cost))
+    def _doubt(self, run: Run) -> None:
+        """Count what a run whose process is gone may have used beyond what it could report."""
+        before = run.usage, run.cost
+        self._allowances.doubt(run)
+        self.tally.spend(run.agent, (before[0], run.usage), (before[1], run.cost))
 
     def _forget(self, root_run_id: str) -> None:
         tree = self._runs[root_run_id].subtree()

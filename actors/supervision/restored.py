@@ -1,6 +1,6 @@
 """From facts to a registry: what an earlier supervisor knew, and all that follows from it."""
 
-from .facts import ActorFacts, RunFacts
+from .facts import WAITERS, ActorFacts, RunFacts, restore_waiters
 from .leases import Leases, LentActor
 from .lending import Kill
 from .mailboxes import Mailboxes
@@ -80,15 +80,15 @@ def _lent(name: str, facts: ActorFacts) -> LentActor:
 
 
 def _run(facts: RunFacts, driver: Driver, parent: Run | None, mailboxes: Mailboxes, now: float) -> Run:
-    kept = {name: getattr(facts, name) for name in RunFacts.model_fields if name != "driver_id"}
+    kept = {name: getattr(facts, name) for name in RunFacts.model_fields if name not in {"driver_id", *WAITERS}}
     progress = now if facts.ended is None else facts.ended
     run = Run(**kept, driver=driver, parent=parent, progress=progress, changes=mailboxes.changes)
+    restore_waiters(run, facts)
     if parent is None:
         driver.trees += 1
     else:
         parent.adopt(run)
-    for above in run.lineage():
-        above.tokens += run.usage.tokens
-        if above is not run and not run.live:
+    for above in run.lineage()[1:]:
+        if not run.live:
             above.live_below -= 1
     return run

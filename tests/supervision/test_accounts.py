@@ -75,7 +75,7 @@ def test_y13_reports_out_of_order_leave_the_newest() -> None:
     world.report("r0", 99, number=2)
     world.report("r0", 99, number=4)
     stale = RunReport(run_id="r0", attempt=0, number=50, usage=Usage(input_tokens=77, output_tokens=0))
-    assert world.registry.report(stale).usage.tokens == 10
+    assert world.registry.report(stale, 0.0).usage.tokens == 10
 
 
 def test_s9_late_reports_of_lost_runs_still_count() -> None:
@@ -114,7 +114,9 @@ def test_u07_totals_are_the_sum_of_the_runs_at_every_moment(steps: list[tuple[st
             usage = Usage(input_tokens=tokens, output_tokens=None, precision=precision)  # type: ignore[arg-type]
             amount = None if precision == "unknown" else Decimal(tokens)
             cost = Cost(amount=amount, precision=precision)  # type: ignore[arg-type]
-            world.registry.report(RunReport(run_id=name, attempt=1, number=10_000 + number, usage=usage, cost=cost))
+            world.registry.report(
+                RunReport(run_id=name, attempt=1, number=10_000 + number, usage=usage, cost=cost), 0.0
+            )
         elif event == "stale":
             world.report(name, tokens, number=0)
         elif event == "end":

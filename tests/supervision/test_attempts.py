@@ -238,7 +238,7 @@ def test_s9_accounts_of_lost_attempts_stay_counted() -> None:
     assert next_of(verdict).spent.usage.tokens == 10
     assert next_of(verdict).spent.total_usage.precision == "unknown", "it may have used more than it could tell"
     # The reports of the new process start from zero, and its numbers too; those of the old one are ignored.
-    world.registry.report(RunReport(run_id="b", attempt=2, number=1, **spent(3)))
+    world.registry.report(RunReport(run_id="b", attempt=2, number=1, **spent(3)), 0.0)
     world.report("b", 500, number=900)
     assert world.run("b").usage.tokens == 13
     assert world.run("r0").totals().total_usage.tokens == 13
@@ -287,9 +287,9 @@ class Losses:
         if event == "start":
             self.start(name, attempt)
         elif event == "report":
-            world.registry.report(RunReport(run_id=name, attempt=attempt, number=number, **spent(tokens)))
+            world.registry.report(RunReport(run_id=name, attempt=attempt, number=number, **spent(tokens)), 0.0)
         elif event == "stale":
-            world.registry.report(RunReport(run_id=name, attempt=attempt - 1, number=10**6, **spent(tokens)))
+            world.registry.report(RunReport(run_id=name, attempt=attempt - 1, number=10**6, **spent(tokens)), 0.0)
             world.end(name, attempt=attempt - 1)
         elif event == "end":
             world.end(name, tokens, attempt=attempt)

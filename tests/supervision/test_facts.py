@@ -37,7 +37,7 @@ def test_s6_all_else_that_the_registry_remembers_is_kept_or_derived() -> None:
     derived = {"_open", "_dying", "on_change"}
     assert vars(Leases()).keys() == kept | derived
     kept = {"_namespace", "_drivers", "_runs"}
-    derived = {"_mailboxes", "_changes", "_ordinal", "_ended_trees", "_graces", "tally", "_lending"}
+    derived = {"_mailboxes", "_changes", "_ended_trees", "_graces", "tally", "_lending", "_newcomers", "_allowances"}
     assert vars(Registry("test", Mailboxes())).keys() == kept | derived
     kept = {"_orders"}
     derived = {"_number", "_on_put", "changes"}

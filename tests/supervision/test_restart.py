@@ -16,17 +16,26 @@ from runtree.actors.supervision.registry import Registry
 from runtree.actors.supervision.restored import pending_kills, restored
 from runtree.actors.supervision.saved import Batch
 from runtree.actors.supervision.store import Store
-from runtree.messages import Limits
+from runtree.messages import Limits, ModelLimit
 from runtree.messages.control import AdmitRequest, CancelOrder, ChargeRequest, ChildRequest, EndReport, RunReport
 from runtree.messages.errors import RuntreeError
 from runtree.messages.loss import LossReport
+from runtree.messages.reservations import ReserveRequest, SlotRequest
 from runtree.messages.result import RunInfo, RunStatus
 
 from .world import hello, spent
 
 IDENTITY: Final = {"supervisor": "s", "version": "v", "wire_version": "1"}
 DRIVERS: Final = ("d0", "d1")
-BOUNDS: Final = (None, Limits(max_runs=3), Limits(max_tool_calls=4, max_tokens=50), Limits(max_depth=1, deadline=60))
+BOUNDS: Final = (
+    None,
+    Limits(max_runs=3),
+    Limits(max_tool_calls=4, max_tokens=50),
+    Limits(max_depth=1, deadline=60),
+    Limits(max_parallel=2, max_model_calls=3),
+    Limits(max_parallel=1, max_tokens=60, deadline=5),
+)
+LIMITED: Final = {"acme:m": ModelLimit(concurrency=2)}
 
 
 class Twin:
@@ -74,6 +83,7 @@ class Twin:
 
     def passed(self, now: float) -> list[str]:
         """Let the time pass; returns the names of those to be killed."""
+        self.registry.advance(now)
         return sorted(kill.run.run_id for kill in self.registry.condemn_due(now))
 
     def killed_of(self, run_id: str, now: float) -> None:
@@ -106,6 +116,12 @@ class Twin:
             },
             "below": {run.run_id: (run.live_below, run.admitted_runs, run.tokens) for run in registry.every_run()},
             "kept": registry._ended_trees,
+            "budgets": {run.run_id: registry.budget(run.run_id) for run in registry.every_run()},
+            "work": {
+                run.run_id: (run.at_work, set(run.reservations), set(run.waiting)) for run in registry.every_run()
+            },
+            "waits": {run.run_id: (run.wants_slot is None, set(run.postponed)) for run in registry.every_run()},
+            "next": registry.next_time(0.0),
         }
 
 
@@ -121,6 +137,10 @@ COMMAND = st.one_of(
     st.tuples(st.just("began"), NUMBER),
     st.tuples(st.just("report"), NUMBER, ATTEMPT, st.integers(0, 30)),
     st.tuples(st.just("charge"), NUMBER, st.integers(1, 3)),
+    st.tuples(st.just("reserve"), NUMBER, st.integers(1, 40), st.integers(0, 2)),
+    st.tuples(st.just("reserve"), NUMBER, st.integers(1, 40), st.integers(0, 2)),
+    st.tuples(st.just("settle"), NUMBER, st.integers(0, 50), st.integers(0, 30)),
+    st.tuples(st.just("slot"), NUMBER, st.booleans()),
     st.tuples(
         st.just("end"), NUMBER, st.sampled_from(["completed", "failed", "cancelled"]), st.booleans(), st.booleans()
     ),
@@ -146,6 +166,7 @@ class Script:
         self._drivers: dict[str, str] = {}
         self.calls: list[tuple[Any, ...]] = []
         self._numbers = itertools.count(1)
+        self._reserved: list[tuple[str, int]] = []
 
     def call(self, command: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Return the call of a command; `None` where there is nothing to call."""
@@ -158,7 +179,7 @@ class Script:
         if name == "again":
             return self.calls[args[0] % len(self.calls)] if self.calls else None
         call: tuple[Any, ...] = getattr(self, f"_{name}")(self.runs[args[0] % len(self.runs)], *args[1:])
-        if name in {"child", "report", "charge", "end", "lose", "judge"}:
+        if name in {"child", "report", "charge", "reserve", "settle", "slot", "end", "lose", "judge"}:
             self.calls.append(call)
         return call
 
@@ -182,7 +203,33 @@ class Script:
         return "began", run_id
 
     def _report(self, run_id: str, attempt: int, tokens: int) -> tuple[Any, ...]:
-        return "report", RunReport(run_id=run_id, attempt=attempt, number=next(self._numbers), **spent(tokens))
+        report = RunReport(run_id=run_id, attempt=attempt, number=next(self._numbers), **spent(tokens))
+        return "report", report, self.now
+
+    def _reserve(self, run_id: str, tokens: int, tools: int) -> tuple[Any, ...]:
+        number = next(self._numbers)
+        self._reserved.append((run_id, number))
+        request = ReserveRequest(
+            run_id=run_id,
+            attempt=1,
+            number=number,
+            model_calls=1,
+            tool_calls=tools,
+            model="acme:m",
+            output_tokens=tokens,
+        )
+        return "reserve", request, self.now
+
+    def _settle(self, run_id: str, index: int, tokens: int) -> tuple[Any, ...]:
+        number = 0
+        if self._reserved:
+            run_id, number = self._reserved[index % len(self._reserved)]
+        fields = {"run_id": run_id, "attempt": 1, "number": next(self._numbers), **spent(tokens)}
+        return "report", RunReport(**fields, settled={number: tokens}), self.now
+
+    def _slot(self, run_id: str, waiting: bool) -> tuple[Any, ...]:
+        request = SlotRequest(run_id=run_id, attempt=1, number=next(self._numbers), waiting=waiting)
+        return "slot", request, self.now
 
     def _charge(self, run_id: str, calls: int) -> tuple[Any, ...]:
         return "charge", ChargeRequest(run_id=run_id, attempt=1, number=next(self._numbers), tool_calls=calls)
@@ -238,7 +285,7 @@ def test_s6_restarts_change_no_answer(commands: list[tuple[Any, ...]]) -> None:
         immortal, mortal = twins = (Twin(Path(one), mortal=False), Twin(Path(two), mortal=True))
         script = Script()
         for twin, driver in itertools.product(twins, DRIVERS):
-            twin.do("join", hello(driver), script.now)
+            twin.do("join", hello(driver, model_limits=LIMITED), script.now)
         for command in commands:
             if command[0] == "restart":
                 mortal.restart(script.now)

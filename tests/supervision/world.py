@@ -9,6 +9,7 @@ from runtree.actors.supervision.records import Run
 from runtree.actors.supervision.registry import Registry
 from runtree.messages import Cost, Failure, Usage
 from runtree.messages.control import (
+    AdmissionOrder,
     AdmitAnswer,
     AdmitReply,
     AdmitRequest,
@@ -19,11 +20,13 @@ from runtree.messages.control import (
     ChildRequest,
     DriverHello,
     EndReport,
+    GrantOrder,
     Order,
     Refused,
     RunReport,
 )
 from runtree.messages.loss import LossReport, LossVerdict
+from runtree.messages.reservations import ReserveReply, ReserveRequest, SlotRequest
 from runtree.messages.result import RunStatus
 
 from .kept import watch
@@ -88,10 +91,76 @@ class World:
         number = next(self._numbers) if number is None else number
         return self.registry.charge(ChargeRequest(run_id=name, attempt=attempt, number=number, **calls))
 
+    def reserve(
+        self, name: str, output: int = 0, *, number: int | None = None, attempt: int = 1, **fields: Any
+    ) -> tuple[int, ReserveReply]:
+        """Ask for a model call whose tokens cost a cent each; returns its number and the answer."""
+        number = next(self._numbers) if number is None else number
+        cents = {"input_cost": Decimal(fields.get("input_tokens", 0)) / 100, "output_price": Decimal("0.01")}
+        request = ReserveRequest(
+            **{"model_calls": 1, **cents, **fields},
+            run_id=name,
+            attempt=attempt,
+            number=number,
+            output_tokens=output,
+        )
+        return number, self.registry.reserve(request, self.now)
+
+    def granted(self, name: str, output: int = 0, **fields: Any) -> int:
+        """Ask for a model call that is granted; returns its number."""
+        number, reply = self.reserve(name, output, **fields)
+        assert reply.granted_model_calls, reply
+        return number
+
+    def waits(self, name: str, output: int = 0, **fields: Any) -> int:
+        """Ask for a model call that has to wait; returns its number."""
+        number, reply = self.reserve(name, output, **fields)
+        assert reply.waits_for is not None, reply
+        return number
+
+    def settle(self, name: str, *numbers: int, tokens: int = 0, calls: int = 0) -> None:
+        """Report that calls are over, each of which has used so many tokens, and all accounts of the run."""
+        run = self.run(name)
+        usage, _ = run.reported
+        used = usage.tokens + tokens * len(numbers)
+        accounts = spent(used)
+        accounts["usage"] = accounts["usage"].model_copy(update={"model_calls": usage.model_calls + calls})
+        report = RunReport(
+            run_id=name,
+            attempt=1,
+            number=next(self._numbers),
+            settled=dict.fromkeys(numbers, tokens),
+            **accounts,
+        )
+        self.registry.report(report, self.now)
+
+    def slot(self, name: str, *, waiting: bool, number: int | None = None) -> ReserveReply:
+        """Give the slot of a run back, or ask for it."""
+        number = next(self._numbers) if number is None else number
+        request = SlotRequest(run_id=name, attempt=1, number=number, waiting=waiting)
+        return self.registry.slot(request, self.now)
+
+    def advance(self, now: float) -> None:
+        """Let time pass."""
+        self.now = now
+        self.registry.advance(now)
+
+    def grants(self, name: str) -> dict[int, ReserveReply]:
+        """Return what the process of a run is told of its requests."""
+        return {order.number: order.reply for order in self._orders_for(name) if isinstance(order, GrantOrder)}
+
+    def admissions(self, name: str) -> dict[str, str]:
+        """Return what the process of a run is told of its children: "admitted", or the code of the refusal."""
+        told = [order.admission for order in self._orders_for(name) if isinstance(order, AdmissionOrder)]
+        return {each.run_id if isinstance(each, Refused) else each.stamp.run_id: code(each) for each in told}
+
+    def _orders_for(self, name: str) -> list[Order]:
+        return [order for order in self.orders(self.run(name).lease.actor) if getattr(order, "run_id", name) == name]
+
     def report(self, name: str, tokens: int, *, number: int | None = None) -> None:
         """Report accounts."""
         number = next(self._numbers) if number is None else number
-        self.registry.report(RunReport(run_id=name, attempt=1, number=number, **spent(tokens)))
+        self.registry.report(RunReport(run_id=name, attempt=1, number=number, **spent(tokens)), self.now)
 
     def end(
         self, name: str, tokens: int = 0, *, status: RunStatus = "completed", attempt: int = 1, **fields: Any
