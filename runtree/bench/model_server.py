@@ -1,16 +1,22 @@
-"""A chat completions endpoint on loopback that costs next to nothing, for benchmarks.
+"""A chat completions endpoint that costs next to nothing.
 
-    python benchmarks/model_server.py [--port 0]
+    python -m runtree.bench.model_server [--host 127.0.0.1] [--port 0]
 
 The model's name says what comes back: `burst-N` sends N deltas at once, `hang-N` sends N deltas and then stays open without a word,
-`lead-N` calls the tool `worker` N times and, once it sees results, answers `done`. `GET /stats` tells how many streams hang and when the last one
-was closed (seconds of the machine's monotonic clock). Prints its port as the first line.
+`calls-worker:3,other:1` calls the tool `worker` three times and `other` once and, when it sees results, answers `done`; `lead-N` is short for
+`calls-worker:N`. `GET /stats` tells how many streams hang and when the last one was closed (seconds of the machine's monotonic clock).
+
+Every request has to show the token in the environment variable RUNTREE_BENCH_TOKEN as its key. Prints its port as the first line, and ends with
+its stdin, so that it never outlives who started it.
 """
 
 import argparse
 import asyncio
+import hmac
 import json
+import os
 import re
+import sys
 import time
 from typing import Any
 
@@ -19,6 +25,7 @@ HEAD = (
     b"connection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n"
 )
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"]+)"')
+_KEY = re.compile(rb"\r\nauthorization: *bearer +(\S+)", re.IGNORECASE)
 _LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
 
 
@@ -41,23 +48,32 @@ def _last(count: int) -> bytes:
     return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
 
 
-def _call(index: int) -> dict[str, Any]:
-    function = {"name": "worker", "arguments": '{"input":"go"}'}
+def _call(index: int, tool: str) -> dict[str, Any]:
+    function = {"name": tool, "arguments": '{"input":"go"}'}
     return {"index": index, "id": f"call_{index}", "type": "function", "function": function}
 
 
 def answer(model: str, *, after_tools: bool) -> tuple[bytes, bool]:
     """Return the events of an answer, and whether it hangs afterwards."""
-    kind, _, number = model.partition("-")
-    count = int(number or 0)
-    if kind == "lead" and not after_tools:
-        events = [_event({"tool_calls": [_call(index)]}) for index in range(count)] + [_event({}, "tool_calls")]
-    elif kind == "lead":
-        events = [_event({"content": "done"}), _event({}, "stop")]
+    kind, _, rest = model.partition("-")
+    if kind in ("lead", "calls"):
+        count = 0
+        if after_tools:
+            events = [_event({"content": "done"}), _event({}, "stop")]
+        else:
+            calls = _tools(f"worker:{rest}" if kind == "lead" else rest)
+            events = [_event({"tool_calls": [_call(*each)]}) for each in enumerate(calls)] + [_event({}, "tool_calls")]
     else:
+        count = int(rest or 0)
         events = [_event({"content": "word "})] * count + ([] if kind == "hang" else [_event({}, "stop")])
     hangs = kind == "hang"
     return b"".join(events) + (b"" if hangs else _last(count)), hangs
+
+
+def _tools(text: str) -> list[str]:
+    """Return the names of the tools to call: `a:2,b:1` is a, a, b."""
+    pairs = (part.rpartition(":") for part in text.split(","))
+    return [name for name, _, number in pairs for _ in range(int(number))]
 
 
 class Connection(asyncio.Protocol):
@@ -65,6 +81,7 @@ class Connection(asyncio.Protocol):
 
     hanging = 0
     last_closed = 0.0
+    token = b""
 
     def __init__(self) -> None:
         self.buffer = b""
@@ -94,6 +111,10 @@ class Connection(asyncio.Protocol):
             self._answer(head, body)
 
     def _answer(self, head: bytes, body: bytes) -> None:
+        key = _KEY.search(head)
+        if key is None or not hmac.compare_digest(key[1], Connection.token):
+            self.transport.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
+            return
         if head.startswith(b"GET /stats"):
             stats = {"hanging": Connection.hanging, "last_closed": Connection.last_closed, "now": time.monotonic()}
             text = json.dumps(stats).encode()
@@ -106,18 +127,22 @@ class Connection(asyncio.Protocol):
             Connection.hanging += 1
 
 
-async def serve(port: int) -> None:
-    """Serve until the process is ended."""
-    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=4096)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+async def serve(host: str, port: int) -> None:
+    """Serve until stdin ends."""
+    server = await asyncio.get_running_loop().create_server(Connection, host, port, backlog=4096)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await asyncio.to_thread(sys.stdin.buffer.read)
 
 
 def main() -> None:
-    """Read the port and serve."""
+    """Read the command line and serve."""
     parser = argparse.ArgumentParser(description="A chat completions endpoint for benchmarks.")
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
-    asyncio.run(serve(parser.parse_args().port))
+    arguments = parser.parse_args()
+    Connection.token = os.environ["RUNTREE_BENCH_TOKEN"].encode()
+    asyncio.run(serve(arguments.host, arguments.port))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import cancel, demo, doctor, down, models, ps, run, schema, top, wirecheck
+from . import bench, cancel, demo, doctor, down, models, ps, run, schema, top, wirecheck
 
 app = typer.Typer(
     name="runtree",
@@ -26,6 +26,7 @@ app.command("doctor")(doctor.doctor)
 app.command("down")(down.down)
 app.command("wirecheck", no_args_is_help=True)(wirecheck.wirecheck)
 app.add_typer(models.app, name="models")
+app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

@@ -24,8 +24,8 @@ _COLOURS: dict[Style, str] = {"title": "bold", "good": "green", "plain": "defaul
 
 
 @contextmanager
-def progress() -> Generator[Callable[[str], None]]:
-    """Show on a terminal what is being asked; elsewhere nothing."""
+def progress(doing: str = "asking") -> Generator[Callable[[str], None]]:
+    """Show on a terminal what is being done; elsewhere nothing."""
     import sys
 
     if not sys.stderr.isatty():
@@ -33,8 +33,8 @@ def progress() -> Generator[Callable[[str], None]]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("asking …") as status:
-        yield lambda title: status.update(f"asking: {title} …")
+    with Console(stderr=True).status(f"{doing} …") as status:
+        yield lambda title: status.update(f"{doing}: {title} …")
 
 
 def show(lines: Sequence[Line]) -> None:
