@@ -31,6 +31,9 @@ class Terminal:
         self._master, self._slave = pty.openpty()
         termios.tcsetwinsize(self._slave, (ROWS, COLUMNS))
         self.mode = termios.tcgetattr(self._slave)
+        # These would overrule the size of the window.
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        environment["TERM"] = "xterm-256color"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.cli.top_program", *arguments],
             stdin=self._slave,
@@ -39,7 +42,7 @@ class Terminal:
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches the program as a signal
             cwd=ROOT,
-            env={**os.environ, "TERM": "xterm-256color"},
+            env=environment,
         )
 
     def press(self, keys: str) -> None:
