@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +32,9 @@ class NetworkGuardError(RuntimeError):
 
 def pytest_configure(config: pytest.Config) -> None:
     """Cleans the environment before any module of ours, or Ray, reads it."""
+    # How long an example takes says nothing on a busy machine.
+    hypothesis.settings.register_profile("untimed", deadline=None)
+    hypothesis.settings.load_profile("untimed")
     for name in list(os.environ):
         if _FOREIGN.fullmatch(name):
             del os.environ[name]

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtree.actors.agent import Agent, CancelFlag, Middleware, RunContext, ToolContext, tool
@@ -311,7 +311,6 @@ def _agents() -> Agent:
 LIMITS = Limits(max_tool_calls=50, max_model_calls=50)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 110), st.booleans())
 async def test_cancel_at_any_point(point: int, whole: bool) -> None:
     """C04, C08, D3, D4: wherever the cancel falls, in the root or in the run that is at work just then."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtree.actors.agent import Agent, Retry, ToolContext, tool
@@ -444,7 +444,6 @@ PARTS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(PARTS, min_size=1, max_size=3), st.booleans(), st.integers(1, 3), st.integers(1, 4))
 async def test_any_script_gives_a_valid_stream_and_transcript(
     script: list[list[Any]], complete: bool, parallel: int, cap: int

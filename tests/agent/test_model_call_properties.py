@@ -262,7 +262,7 @@ async def run(tree: MemoryTree, ticks: int | None) -> RunResult:
     return result
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(scripts, hooks, st.none() | st.integers(0, 60), st.sampled_from([None, 40]))
 async def test_every_model_call(
     scripts: list[list[Any]], layers: list[Middleware], ticks: int | None, room: int | None

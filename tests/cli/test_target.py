@@ -87,7 +87,7 @@ def test_a_target_that_breaks_while_it_is_imported(tmp_path: Path, source: str, 
 
 
 def test_limits_of_the_command_line() -> None:
-    assert make_limits(max_cost="2.50", max_runs=None, deadline=None) == Limits.model_validate({"max_cost": "2.50"})
+    assert make_limits(max_cost="2.50", max_runs=None) == Limits.model_validate({"max_cost": "2.50"})
     with pytest.raises(ConfigurationError, match=r"--max-cost: '-1' is refused: .*"):
         make_limits(max_cost="-1")
     with pytest.raises(ConfigurationError, match="--max-model-calls"):

@@ -266,7 +266,7 @@ class Retried(Spread):
         self.queue(lane).close(top, lane, ending)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(scripts(), st.lists(st.integers(0, 2), min_size=1, max_size=4), st.integers(0, 99), st.data())
 def test_s7_whatever_is_lost_whenever_it_is_said_again_and_ends_once(
     steps: list[Step], deal: list[int], seed: int, data: st.DataObject

@@ -116,7 +116,7 @@ class BufferMachine(RuleBasedStateMachine):
 
 
 TestBuffer = BufferMachine.TestCase
-TestBuffer.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestBuffer.settings = settings(max_examples=150, stateful_step_count=30)
 
 
 @pytest.mark.parametrize("flow", ["drop_oldest", "collapse"])

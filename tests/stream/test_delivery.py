@@ -81,7 +81,7 @@ FLOWS: tuple[Flow, ...] = ("block", "drop_oldest", "collapse")
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(BOUNDS, WIRES, READERS, COUNTS)
 def test_d2_block_loses_nothing(bounds: Bounds, wire: Wire, reader: dict[str, int], counts: list[int]) -> None:
     """Y13: whatever the bounds, the reader's pace and the wire, every item comes once, in order."""
@@ -98,7 +98,7 @@ def test_d2_block_loses_nothing(bounds: Bounds, wire: Wire, reader: dict[str, in
     asyncio.run(main())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(BOUNDS, WIRES, READERS, COUNTS, st.dictionaries(st.integers(0, 4), st.integers(0, 200), max_size=3))
 def test_d6_thinned_runs_lose_deltas_only(
     bounds: Bounds, wire: Wire, reader: dict[str, int], counts: list[int], thin_at: dict[int, int]
@@ -116,7 +116,7 @@ def test_d6_thinned_runs_lose_deltas_only(
     asyncio.run(main())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(BOUNDS, WIRES, READERS, COUNTS, st.sampled_from(["drop_oldest", "collapse"]))
 def test_d5_drop_oldest_and_collapse_drop_deltas_only(
     bounds: Bounds, wire: Wire, reader: dict[str, int], counts: list[int], flow: Flow
@@ -129,7 +129,7 @@ def test_d5_drop_oldest_and_collapse_drop_deltas_only(
     asyncio.run(main())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(BOUNDS, COUNTS)
 def test_d6_void_ends_without_a_reader(bounds: Bounds, counts: list[int]) -> None:
     async def main() -> None:
@@ -147,7 +147,7 @@ def test_d6_void_ends_without_a_reader(bounds: Bounds, counts: list[int]) -> Non
     asyncio.run(main())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(BOUNDS, WIRES, READERS, st.booleans(), st.sampled_from(FLOWS))
 def test_d3_a_chain_of_lanes_keeps_causality(
     room: Bounds, wire: Wire, reader: dict[str, int], spread: bool, flow: Flow

@@ -76,7 +76,7 @@ class Spread:
         return True
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(scripts(), st.lists(st.integers(0, 2), min_size=1, max_size=4), st.integers(0, 99), st.data())
 def test_d4_whatever_is_lost_whenever_everything_ends_once(
     steps: list[Any], deal: list[int], seed: int, data: st.DataObject

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtree.messages import NO_COST, NO_USAGE, Cost, Limits, Usage
@@ -99,7 +99,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(STEPS)
 def test_u07_totals_are_the_sum_of_the_runs_at_every_moment(steps: list[tuple[str, int, int, str]]) -> None:
     world = World()

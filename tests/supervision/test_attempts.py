@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runtree.messages import NO_COST, NO_USAGE, Failure, Limits, Usage
@@ -333,7 +333,6 @@ class Losses:
             check(self.world, name, self.max_attempts)
 
 
-@settings(deadline=None)
 @given(STEPS, st.integers(1, 3))
 def test_s7_any_losses_at_any_moment(steps: list[tuple[str, int, int]], max_attempts: int) -> None:
     """Totals are sums, attempts stay in their bound, what is flagged never starts again, and in the end nothing lives."""

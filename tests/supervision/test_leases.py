@@ -118,4 +118,4 @@ class Lending(RuleBasedStateMachine):
 
 
 TestLending = Lending.TestCase
-TestLending.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLending.settings = settings(max_examples=60, stateful_step_count=40)

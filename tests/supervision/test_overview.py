@@ -121,7 +121,7 @@ def test_agents_without_number_do_not_become_series_without_number() -> None:
     assert not any(tally.live.values())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=30))
 def test_u07_the_tally_is_the_sum_over_the_runs_whatever_comes(steps: list[tuple[int, int]]) -> None:
     world = World()

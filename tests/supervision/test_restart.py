@@ -273,7 +273,7 @@ class Script:
         return "leave", driver, self.now, "gone"
 
 
-@settings(max_examples=30, deadline=None, phases=[Phase.generate, Phase.shrink])
+@settings(max_examples=30, phases=[Phase.generate, Phase.shrink])
 @given(commands=st.lists(COMMAND, min_size=5, max_size=40))
 def test_s6_restarts_change_no_answer(commands: list[tuple[Any, ...]]) -> None:
     with (
