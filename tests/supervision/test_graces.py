@@ -2,7 +2,7 @@
 
 import time
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .world import World
@@ -18,6 +18,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_s3_graces_end_when_a_look_at_every_run_says_so(steps: list[tuple[str, str, float]]) -> None:
     world = World()
