@@ -9,6 +9,8 @@ from ..messages.control import AdmitAnswer, Admitted, Postponed
 from ..messages.errors import ConfigurationError, InternalError, LimitExceededError, RuntimeUnavailableError
 from ..messages.limits import Limits
 from ..messages.transcript import Message
+from ..providers.fallback import chain_of
+from ..providers.pricing import find_price
 from ..providers.registry import resolve
 from .agent import Agent, AgentSet
 
@@ -34,30 +36,27 @@ def admitted_or_raise(admission: AdmitAnswer) -> Admitted:
 
 
 def check_limits(agents: AgentSet, limits: Limits | None) -> None:
-    """Refuse bounds that could not be kept, rather than ignore them.
+    """Refuse bounds that could not be kept, rather than ignore them. The first use of the price list takes a tenth of a second.
 
     Raises:
-        ConfigurationError: `max_parallel` over a tree, which this version does not keep; or `max_cost` where a model has no price.
+        ConfigurationError: `max_cost` where a model has no known price, and `unpriced` does not allow that.
     """
     everyone = agents.all()
+    tree = limits or Limits()
     given = {"limits": limits, **{f"agent {agent.name}, limits": agent.limits for agent in everyone}}
     for field, bound in given.items():
-        if bound is None:
-            continue
-        if bound.max_parallel is not None:
-            fix = "Use Agent(max_parallel=...), which bounds the calls of one turn"
-            raise ConfigurationError(f"{field}.max_parallel", "it is not supported by this version", fix)
-        if bound.max_cost is not None:
+        if bound is not None and bound.max_cost is not None and tree.narrow(bound).unpriced != "ignore":
             _check_prices(field, everyone)
 
 
 def _check_prices(field: str, agents: tuple[Agent, ...]) -> None:
     for agent in agents:
-        if resolve(agent.model).profile.price is None:
-            problem = f"the model of agent {agent.name} has no price, so its cost can't be bounded"
-            raise ConfigurationError(
-                f"{field}.max_cost", problem, "Give its profile a price, or bound max_tokens instead"
-            )
+        for model in chain_of(resolve(agent.model)):
+            profile = model.profile
+            if find_price(profile, [profile.model], 0) is None:
+                problem = f"the price of {profile.key}, a model of agent {agent.name}, is unknown, so its cost can't be bounded"
+                fix = f"Say it with set_price({profile.key!r}, Price(...)), bound max_tokens instead, or pass Limits(unpriced='ignore')"
+                raise ConfigurationError(f"{field}.max_cost", problem, fix)
 
 
 def packed_messages(messages: Sequence[Message]) -> str:

@@ -4,30 +4,27 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
 
 from ..messages.control import (
-    Admission,
     AdmitAnswer,
     AdmitRequest,
     Admitted,
     CancelRequest,
-    ChargeReply,
-    ChargeRequest,
     ChildRequest,
-    Postponed,
     RunReport,
 )
 from ..messages.errors import InternalError, RuntimeUnavailableError
 from ..messages.items import Item, Stamp
 from ..messages.limits import Limits
+from ..messages.reservations import Budget, ReserveReply, ReserveRequest, SlotRequest, ThrottleReport
 from ..messages.result import RunResult
 from ..messages.usage import Cost, Totals, Usage
 from .actor_start import StartActor
-from .agent import AgentSet
+from .agent import AgentSet, Pauses
 from .jobs import Keys, RunJob
 from .lane_client import QueueClients
 from .pickling import pack
@@ -48,11 +45,16 @@ class RunActorHost:
         queues: QueueClients,
         start_actor: StartActor,
         channels: RunChannels,
+        pauses: Pauses,
     ) -> None:
         self._job = job
         self.keys = keys
         self._admitted = job.admitted
         self._supervisor = supervisor
+        self._limited_models = frozenset(job.admitted.limited_models)
+        self._pauses = pauses
+        for model, until in job.admitted.paused_models.items():
+            pauses.put(model, until)
         self._queues = queues
         self._caller = RunCaller(supervisor, self._queues, start_actor, channels)
         lane = self._admitted.lane
@@ -130,15 +132,39 @@ class RunActorHost:
         """Tell the supervisor that the run begins; returns the reason if it is cancelled already."""
         return await self._supervisor.begin(self.stamp.run_id, self.stamp.attempt)
 
-    async def charge(self, *, model_calls: int = 0, tool_calls: int = 0) -> ChargeReply:
+    def next_number(self) -> int:
         """See `Accounting`."""
-        return await self._supervisor.charge(
-            ChargeRequest(**self._numbered(), model_calls=model_calls, tool_calls=tool_calls)
-        )
+        return next(self._numbers)
 
-    async def report(self, usage: Usage, cost: Cost) -> Totals:
+    async def reserve(self, request: ReserveRequest) -> ReserveReply:
         """See `Accounting`."""
-        return await self._supervisor.report(RunReport(**self.report_fields(usage, cost)))
+        return await self._supervisor.reserve(request)
+
+    async def slot(self, request: SlotRequest) -> ReserveReply:
+        """See `Accounting`."""
+        return await self._supervisor.slot(request)
+
+    async def throttle(self, report: ThrottleReport) -> None:
+        """See `Accounting`."""
+        await self._supervisor.throttle(report)
+
+    async def budget(self) -> Budget:
+        """See `Accounting`."""
+        return await self._supervisor.budget(self.stamp.run_id)
+
+    @property
+    def limited_models(self) -> frozenset[str]:
+        """See `Accounting`."""
+        return self._limited_models
+
+    @property
+    def pauses(self) -> Pauses:
+        """See `Accounting`."""
+        return self._pauses
+
+    async def report(self, usage: Usage, cost: Cost, settled: Mapping[int, int]) -> Totals:
+        """See `Accounting`."""
+        return await self._supervisor.report(RunReport(**self.report_fields(usage, cost), settled=dict(settled)))
 
     def report_fields(self, usage: Usage, cost: Cost) -> dict[str, Any]:
         """Return the next numbered snapshot of the accounts."""
@@ -146,7 +172,7 @@ class RunActorHost:
 
     # Spawning
 
-    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[Admission]:
+    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[AdmitAnswer]:
         """See `Spawning`. The first one gives the run a lane of its own, through which its items go from then on."""
         self._call_ids.update({child.run_id: child.call_id for child in children})
         async with self._admitting:
@@ -166,7 +192,7 @@ class RunActorHost:
                 )
                 await self._emitter.switch(queue, reply.own_lane.lane)
                 self._lane = reply.own_lane
-        return [_decided(answer) for answer in reply.admissions]
+        return reply.admissions
 
     async def run_child(self, admitted: Admitted, agent_key: str, value: Any) -> RunResult:
         """See `Spawning`."""
@@ -213,9 +239,3 @@ class RunActorHost:
         if self.deadline is None:
             return None
         return asyncio.get_running_loop().call_later(max(0.0, self.deadline - time.time()), self.thin)
-
-
-def _decided(answer: AdmitAnswer) -> Admission:
-    if isinstance(answer, Postponed):
-        raise InternalError("a child was postponed, and nobody waits for its slot")
-    return answer

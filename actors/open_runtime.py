@@ -82,7 +82,7 @@ class OpenRuntime:
     ) -> RunHandle:
         """See `Runtime.start`."""
         agents = AgentSet.of(agent)
-        check_limits(agents, limits)
+        await asyncio.to_thread(check_limits, agents, limits)
         keys = self._keys(agents)
         tree = self._tree(agents, deps)
         packed_value, conversation, labels = _pickled("input", value), packed_messages(messages), checked_tags(tags)

@@ -14,7 +14,7 @@ from typing import Final
 import anyio.lowlevel
 from pydantic import TypeAdapter
 
-from ..messages.control import CancelOrder, EndReport, Order
+from ..messages.control import AdmissionOrder, CancelOrder, EndReport, GrantOrder, Order, PauseOrder
 from ..messages.errors import RuntreeError, VersionMismatchError
 from ..messages.failure import Failure
 from ..messages.items import RunFailed
@@ -23,7 +23,7 @@ from ..messages.transcript import Message
 from ..messages.usage import NO_COST, NO_USAGE, Cost, Usage
 from ..messages.version import VERSION
 from ..providers import secrets
-from .agent import AgentRun, AgentSet
+from .agent import AgentRun, AgentSet, Pauses
 from .host import RunActorHost
 from .jobs import JobSlip, Keys, ProcessInfo, RunEnd, RunJob, TreeContext
 from .lane_client import QueueClients
@@ -87,6 +87,7 @@ class RunActor:
         self._worn: str | None = None
         self._packed = PackedRuns(self.run)
         self._channels = RunChannels()
+        self._pauses = Pauses()
 
     def __repr__(self) -> str:
         # Ray shows it in its dashboard and before each line the actor logs.
@@ -109,7 +110,7 @@ class RunActor:
         for queue in queues:
             await self._queues[queue].greet()
         supervisor = await SupervisorClient.known(self._namespace)
-        self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey, _POLL_PAUSE))
+        self._poll = asyncio.create_task(supervisor.poll_for_ever(self._name, self._obey, _POLL_PAUSE, self._ask_again))
         self._wear = Wear()
         return self._info()
 
@@ -141,7 +142,7 @@ class RunActor:
         if self._supervisor is None:
             self._supervisor = await SupervisorClient.known(self._namespace)
         stamp = job.admitted.stamp
-        host = RunActorHost(job, keys, self._supervisor, self._queues, start_run_actor, self._channels)
+        host = RunActorHost(job, keys, self._supervisor, self._queues, start_run_actor, self._channels, self._pauses)
         live = self._live[stamp.run_id] = _LiveRun(host, asyncio.get_running_loop())
         try:
             result, left_threads = await self._execute(job, host, live)
@@ -214,9 +215,21 @@ class RunActor:
 
     def _obey(self, order: Order) -> None:
         """Carry out an order; called on the control loop."""
-        live = self._live.get(order.run_id) if isinstance(order, CancelOrder) else None
-        if live is not None and isinstance(order, CancelOrder) and live.host.stamp.attempt == order.attempt:
-            live.cancel_from_outside(order.reason)
+        if isinstance(order, PauseOrder):
+            self._pauses.put(order.model, order.until)
+        elif isinstance(order, CancelOrder | GrantOrder | AdmissionOrder):
+            live = self._live.get(order.run_id)
+            if live is None or live.host.stamp.attempt != order.attempt:
+                return
+            if isinstance(order, CancelOrder):
+                live.cancel_from_outside(order.reason)
+            else:
+                live.deliver_from_outside(order)
+
+    def _ask_again(self) -> None:
+        """Have every run ask for what it waits for: the supervisor was away, and orders with it. Called on the control loop."""
+        for live in tuple(self._live.values()):
+            live.ask_again_from_outside()
 
 
 def _preload() -> None:
@@ -253,6 +266,16 @@ class _LiveRun:
         self._loop.call_soon_threadsafe(self.host.thin)
         if self._run is not None:
             self._run.cancel_threadsafe(reason, self._loop)
+
+    def deliver_from_outside(self, order: GrantOrder | AdmissionOrder) -> None:
+        """Hand a decision to the run from another loop."""
+        if self._run is not None:
+            self._loop.call_soon_threadsafe(self._run.deliver, order)
+
+    def ask_again_from_outside(self) -> None:
+        """Have the run ask for its decisions, from another loop."""
+        if self._run is not None:
+            self._loop.call_soon_threadsafe(self._run.ask_again)
 
 
 def _load_failure(error: Exception) -> Failure:

@@ -15,13 +15,14 @@ from ..messages.errors import (
     RuntimeClosedError,
 )
 from ..messages.ids import new_run_id
-from ..messages.limits import Limits
+from ..messages.limits import Limits, ModelLimit
 from ..messages.result import CancelReport, RunInfo, RunResult
 from ..messages.transcript import Message
 from ..messages.version import VERSION, WIRE_VERSION
 from .agent import Agent
 from .connection import connect
 from .handle import RunHandle, started
+from .model_limits import checked_model_limits
 from .open_runtime import EXIT_GRACE, OpenRuntime
 from .pool import Pool
 from .remote import MIB, Handle, call, create, shut_down
@@ -53,6 +54,7 @@ class Runtime:
         warm_idle_seconds: float = 300.0,
         on_reader_gone: Literal["continue", "cancel"] = "continue",
         journal: str | None = None,
+        model_limits: Mapping[str, ModelLimit] | None = None,
         queue_actors: int = 1,
         spread_lanes: bool = False,
         schedule_timeout: float = 60.0,
@@ -72,6 +74,8 @@ class Runtime:
             warm_idle_seconds: Seconds after which processes that no run has used are ended, all but one; the next run brings them back.
             on_reader_gone: What happens to a run whose handle was closed or collected.
             journal: Not supported by this version; anything but `None` is refused.
+            model_limits: Bounds on the use of models by all runs of the namespace together, such as
+                `{"openai:gpt-5": ModelLimit(requests_per_minute=500)}`; of several drivers' bounds on one model the strictest holds.
             queue_actors: Queue actors of this driver.
             spread_lanes: Give each parent's lane to the next queue actor in turn, instead of keeping a tree's lanes together.
             schedule_timeout: Seconds until a run that finds no room on any node is refused.
@@ -90,6 +94,7 @@ class Runtime:
         _one_of("on_reader_gone", on_reader_gone, ("continue", "cancel"))
         self._address, self._namespace = address, namespace
         self._secrets = dict(secrets or {})
+        self._model_limits = checked_model_limits(model_limits)
         self._flow: Flow = overflow
         self._bounds = Bounds(buffer_items, buffer_bytes, overflow)
         self._warm, self._warm_idle_seconds = warm, warm_idle_seconds
@@ -201,6 +206,7 @@ class Runtime:
             spread_lanes=self._spread_lanes,
             warm=self._warm,
             warm_idle_seconds=self._warm_idle_seconds,
+            model_limits=self._model_limits,
         )
         await supervisor.hello(hello)
         pool = Pool(supervisor, driver_id, hello.queues, self._warm, self._schedule_timeout)

@@ -9,9 +9,8 @@ from typing import Any, Final, TypeVar
 from ..messages.control import (
     AdmitReply,
     AdmitRequest,
+    CancelOrder,
     CancelRequest,
-    ChargeReply,
-    ChargeRequest,
     DriverHello,
     EndReport,
     LaneAddress,
@@ -124,10 +123,6 @@ class SupervisorClient:
         reason: str | None = await self._ask("stopped", run_id, attempt)
         return reason
 
-    async def charge(self, request: ChargeRequest) -> ChargeReply:
-        """Ask for calls."""
-        return ChargeReply.from_json(await self._ask("charge", request.to_json()))
-
     async def reserve(self, request: ReserveRequest) -> ReserveReply:
         """Ask for calls that a bound stands over; the answer may be that it comes later, as a `GrantOrder`."""
         return ReserveReply.from_json(await self._ask("reserve", request.to_json()))
@@ -191,32 +186,41 @@ class SupervisorClient:
         return SupervisorInfo.from_json(await self._call("describe"))
 
     async def poll_for_ever(
-        self, process: str, obey: Callable[[Order], Awaitable[None] | None], pause: float = 0.0
+        self,
+        process: str,
+        obey: Callable[[Order], Awaitable[None] | None],
+        pause: float = 0.0,
+        on_loss: Callable[[], None] | None = None,
     ) -> None:
         """Keep a long-poll open and hand every order to `obey`, until cancelled.
 
         Args:
             process: Whose orders.
             obey: Carries out an order.
-            pause: Seconds between orders and the next poll.
+            pause: Seconds between the order to cancel and the next poll.
+            on_loss: Called once when the supervisor goes away: orders may be lost with it, and calls wait until it is back.
         """
-        seen = 0
+        seen, away = 0, False
         while True:
             try:
                 reply = PollReply.from_json(
                     await call(self._handle, "poll", process, seen, part=PART, timeout=_POLL_TIMEOUT)
                 )
             except RuntreeError:
+                if not away and on_loss is not None:
+                    on_loss()
+                away = True
                 await asyncio.sleep(random.uniform(0.1, 0.5))
                 continue
             if reply.superseded:
                 return
+            away = False
             for order in reply.orders:
                 obeyed = obey(order)
                 if obeyed is not None:
                     await obeyed
             seen = reply.version
-            if reply.orders:
+            if any(isinstance(order, CancelOrder) for order in reply.orders):
                 await asyncio.sleep(pause)
 
     async def _greet(self) -> None:

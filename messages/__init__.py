@@ -70,6 +70,7 @@ from .items import (
     TurnStarted,
     UnknownItem,
     UsageUpdated,
+    Waiting,
 )
 from .limits import Limits, ModelLimit, Money
 from .model import (
@@ -209,6 +210,7 @@ __all__ = [
     "UserMessage",
     "Value",
     "VersionMismatchError",
+    "Waiting",
     "new_call_id",
     "new_run_id",
     "stream_schema",

@@ -194,32 +194,6 @@ class EndReport(RunReport):
     """Told by its caller, who found the end in the stream after the process was gone."""
 
 
-class ChargeRequest(Value):
-    """A run wants to make calls that its tree may have a bound on."""
-
-    run_id: str
-    """The run."""
-    attempt: int
-    """Its attempt."""
-    number: int
-    """Its call counter."""
-    model_calls: int = 0
-    """Model calls it is about to make."""
-    tool_calls: int = 0
-    """Tool calls it is about to make."""
-
-
-class ChargeReply(Value):
-    """How many of the calls may be made."""
-
-    granted_model_calls: int
-    """At most as many as asked for."""
-    granted_tool_calls: int
-    """At most as many as asked for."""
-    error: Failure | None = None
-    """Which bound stands against the rest."""
-
-
 class CancelRequest(Value):
     """Somebody wants a run and all below it to end."""
 

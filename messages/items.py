@@ -190,6 +190,18 @@ class Custom(Item):
     """Its payload."""
 
 
+class Waiting(Item):
+    """The run can't go on until others let it; told only where it really waits, and told again when the wait is over."""
+
+    kind: Literal["waiting"] = "waiting"
+    what: Literal["budget", "model_limit", "parallel", "pause"]
+    """What for: reservations of others, a bound on the model, a parallel slot, or the end of a pause that the provider asked for."""
+    detail: str = ""
+    """The model that is waited for, or who waits, for people."""
+    duration: float | None = None
+    """Seconds it took; `None` where the wait begins."""
+
+
 class ItemsDropped(Item):
     """Stands in the place of deltas that were dropped; its `seq` is that of the last of them."""
 
@@ -279,6 +291,7 @@ StreamItem = (
     | AttemptDiscarded
     | ReplCall
     | Custom
+    | Waiting
     | ItemsDropped
     | RunCompleted
     | RunFailed
@@ -311,6 +324,7 @@ AnyStreamItem = Annotated[
     | Annotated[AttemptDiscarded, Tag("attempt_discarded")]
     | Annotated[ReplCall, Tag("repl_call")]
     | Annotated[Custom, Tag("custom")]
+    | Annotated[Waiting, Tag("waiting")]
     | Annotated[ItemsDropped, Tag("items_dropped")]
     | Annotated[RunCompleted, Tag("run_completed")]
     | Annotated[RunFailed, Tag("run_failed")]

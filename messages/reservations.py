@@ -54,7 +54,7 @@ class ReserveReply(Value):
     output_tokens: NonNegativeInt | None = None
     """Tokens the answer may have, to be sent as its limit; `None` where nothing bounds them."""
     error: Failure | None = None
-    """Which bound stands against the rest; code `cancelled` if the run is cancelled or over."""
+    """Which bound stands against the rest, also against a longer answer; code `cancelled` if the run is cancelled or over."""
     waits_for: WaitReason | None = None
     """Nothing is decided yet: a `GrantOrder` will tell, and so does the same request, asked again."""
 

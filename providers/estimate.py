@@ -31,9 +31,9 @@ def tokens_of_request(request: ModelRequest, image_tokens: int = IMAGE_TOKENS) -
     """
     size, images = size_of(request.instructions), 0
     for tool in request.tools:
-        size += _PER_MESSAGE + size_of(tool.name) + size_of(tool.description) + _json_size(tool.parameters)
+        size += _PER_MESSAGE + size_of(tool.name) + size_of(tool.description) + json_size(tool.parameters)
     if request.output_schema is not None:
-        size += _json_size(request.output_schema.parameters)
+        size += json_size(request.output_schema.parameters)
     for content in _contents(request.messages):
         size += _PER_MESSAGE
         for block in content:
@@ -67,5 +67,6 @@ def size_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
-def _json_size(value: Mapping[str, Any]) -> int:
+def json_size(value: Mapping[str, Any]) -> int:
+    """Return the bytes of a value as JSON."""
     return len(pydantic_core.to_json(value))

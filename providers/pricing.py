@@ -105,6 +105,34 @@ def find_price(
     return next((each for each in listed if each is not None), None)
 
 
+def dearest(profile: ModelProfile, name: str, input_tokens: int) -> tuple[Decimal, Decimal] | None:
+    """Return what a call costs at most, in USD: all of its prompt, and one token of its answer; `None` if nobody knows.
+
+    The prompt counts at the dearest of input and cache, the answer at the dearer of output and reasoning; where prices have steps, at the
+    dearest step that the prompt may reach.
+
+    Args:
+        profile: The model's.
+        name: The model's.
+        input_tokens: The prompt, at most.
+    """
+    found = [find_price(profile, [name], length) for length in (0, input_tokens)]
+    prices = [each[0] for each in found if each is not None]
+    if not prices:
+        return None
+    entered = max(
+        max(
+            each
+            for each in (price.input, price.cache_read, price.cache_write, price.cache_write_1h)
+            if each is not None
+        )
+        for price in prices
+    )
+    left = max(max(price.output, price.reasoning or Decimal(0)) for price in prices)
+    requests = max(price.per_request or Decimal(0) for price in prices)
+    return entered * input_tokens / 1_000_000 + requests, left / 1_000_000
+
+
 def _from(cost: Cost, pricing: Pricing) -> Cost:
     return cost.model_copy(update={"priced": pricing})
 

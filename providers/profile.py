@@ -4,7 +4,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, TypeAlias
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from ..messages.usage import Cost, Usage
 from ..messages.value import Value
@@ -15,6 +15,9 @@ Money: TypeAlias = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 
 IMAGE_TOKENS = 1600
 """Tokens an image is taken for: about the most that the large providers charge for one in their usual resolution."""
+
+OUTPUT_TOKENS = 8192
+"""Tokens an answer is taken for at most where nobody says: nearly every model with a window of today accepts this limit, few need more for a turn."""
 
 
 class Price(Value):
@@ -86,6 +89,13 @@ class ModelProfile(Value):
     """Whether it can be shown images."""
     image_tokens: PositiveInt = IMAGE_TOKENS
     """Tokens an image is taken for in an estimate; its bytes say nothing about them."""
+    max_output_tokens: PositiveInt = OUTPUT_TOKENS
+    """Tokens that are reserved for an answer, and sent as its limit, where a bound stands over the call and its settings name none.
+
+    Not more than the model accepts. Raise it for a model that thinks long; a smaller one lets more calls run side by side within a bound.
+    """
+    tools_overhead: NonNegativeInt = 64
+    """Tokens that the server adds to a prompt with tools, beside their definitions."""
     call_ids: CallIdRule = CallIdRule()
     """Ids of calls that it accepts in a history."""
     native_output_schema: bool = False

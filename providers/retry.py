@@ -49,6 +49,14 @@ class RetryPolicy(Value):
         asked = min(failure.retry_after or 0.0, self.max_retry_after)
         return max(backoff, asked) * random.uniform(1.0, 1.25)  # spread, no secret
 
+    def pause(self, failure: Failure) -> float | None:
+        """Return the seconds for which nobody should call the model, after a failure that asks for it; `None` after others."""
+        if failure.code == "rate_limit":
+            return min(failure.retry_after or self.initial, self.max_retry_after)
+        if failure.code == "overloaded" and failure.retry_after:
+            return min(failure.retry_after, self.max_retry_after)
+        return None
+
 
 NO_RETRIES = RetryPolicy(max_attempts=1)
 """One try."""

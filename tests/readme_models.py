@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runtree.messages import ModelRequest, ToolMessage
+from runtree.providers.profile import ModelProfile
 from runtree.providers.scripted import Part, ScriptedModel, tool_call
 
 _SAMPLES: Mapping[str, Any] = {"string": "Lima", "integer": 2, "number": 24.5}
@@ -11,7 +12,7 @@ _SAMPLES: Mapping[str, Any] = {"string": "Lima", "integer": 2, "number": 24.5}
 
 def make(name: str) -> ScriptedModel:
     """Return the model."""
-    return ScriptedModel([_answer], model=name, loop=True)
+    return ScriptedModel([_answer], profile=ModelProfile(provider="openai", model=name), loop=True)
 
 
 def _answer(request: ModelRequest) -> list[Part]:

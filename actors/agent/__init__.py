@@ -7,6 +7,7 @@ from .context import RunContext, ToolContext
 from .loop import AgentRun
 from .middleware import Middleware
 from .output import parse_output
+from .pauses import Pauses
 from .retry import Retry
 from .tool import Tool, tool
 
@@ -16,6 +17,7 @@ __all__ = [
     "AgentSet",
     "CancelFlag",
     "Middleware",
+    "Pauses",
     "Retry",
     "RunContext",
     "Tool",

@@ -1,5 +1,7 @@
 """What a run consumed, kept as a cumulative snapshot."""
 
+import asyncio
+
 from ...messages.failure import FailureCode
 from ...messages.model import ModelRequest
 from ...messages.result import ModelCallRecord, RunResult
@@ -47,6 +49,8 @@ class Accounts:
         self._below = Totals()
         self._version = 0
         self._reported: tuple[int, Totals] | None = None
+        self._settled: dict[int, int] = {}
+        self._reporting = asyncio.Lock()
 
     def add_model_call(self, record: ModelCallRecord) -> None:
         """Count one try of a model call, or a cached answer, which is free."""
@@ -78,6 +82,11 @@ class Accounts:
         )
         self._version += 1
 
+    def settle(self, number: int, tokens: int) -> None:
+        """Note that a reservation is over, and what its model call used; the next report says so."""
+        self._settled[number] = tokens
+        self._version += 1
+
     @property
     def alone(self) -> bool:
         """Whether no child has been counted: then what is known here is all there is."""
@@ -88,15 +97,19 @@ class Accounts:
 
         If the supervisor does not answer, the totals are what is known here: nothing is lost, reports are cumulative.
         """
-        if self._reported is not None and self._reported[0] == self._version:
-            return self._reported[1]
-        version = self._version
-        try:
-            totals = await port.report(self.usage, self.cost)
-        except Exception:  # noqa: BLE001  # the next report carries everything again
-            return self.local_totals()
-        self._reported = (version, totals)
-        return totals
+        # One at a time: a snapshot that comes after a newer one is ignored, with what it settles.
+        async with self._reporting:
+            if self._reported is not None and self._reported[0] == self._version:
+                return self._reported[1]
+            version, settled = self._version, dict(self._settled)
+            try:
+                totals = await port.report(self.usage, self.cost, settled)
+            except Exception:  # noqa: BLE001  # the next report carries everything again
+                return self.local_totals()
+            self._reported = (version, totals)
+            for number in settled:
+                del self._settled[number]
+            return totals
 
     def local_totals(self) -> Totals:
         """Return the totals as far as they are known without asking."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ from ...messages.content import ToolCallBlock
 from ...messages.control import Refused
 from ...messages.errors import ToolError
 from ...messages.items import Custom
+from ...messages.reservations import Budget
 from ...messages.result import RunResult
 from ...messages.transcript import ToolResult
 from .agent import Agent
@@ -45,12 +47,14 @@ class Call:
         self.child_run_id: str | None = None
         self.timed_out = False
         self.started: float | None = None
+        self.counted = False
         self.scope = anyio.CancelScope()
         self.flag = CancelFlag()
         self._untie: Callable[[], None] = _nothing
         self._mute: Callable[[], None] = _nothing
         self._timer: asyncio.TimerHandle | None = None
         self._spawned: set[anyio.Event] = set()
+        self._waits = 0
         self._over = False
 
     @property
@@ -96,15 +100,35 @@ class Call:
         self.flag.cancel("timeout")
         self.scope.cancel()
 
+    def uncount(self) -> None:
+        """Take the call out of the accounts: it was not carried out after all."""
+        if self.counted:
+            self.counted = False
+            self._state.accounts.add_tool_calls(-1)
+
     async def run_child(self, target: SubAgent) -> RunResult | Refused:
         """Run the sub-agent that the model called."""
 
         def admitted(run_id: str) -> None:
             self.child_run_id = run_id
 
-        return await self._children.run(
-            target.agent, target.key, self.value, call_id=self.block.call_id, flag=self.flag, on_admitted=admitted
-        )
+        with self._waiting():
+            return await self._children.run(
+                target.agent, target.key, self.value, call_id=self.block.call_id, flag=self.flag, on_admitted=admitted
+            )
+
+    @contextmanager
+    def _waiting(self) -> Generator[None]:
+        """Count the call as waiting while it has a sub-agent, also where its tool does something else beside that."""
+        self._waits += 1
+        if self._waits == 1:
+            self._state.slot.begin_wait()
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                self._state.slot.end_wait()
 
     def emit_custom(self, name: str, data: Any) -> None:
         """Emit a custom item."""
@@ -129,14 +153,17 @@ class Call:
         ended = anyio.Event()
         self._spawned.add(ended)
         try:
-            end = await self._children.run(
-                self._state.agents.agent(key), key, value, call_id=None, flag=self.flag, on_admitted=_ignore
-            )
+            with self._waiting():
+                end = await self._children.run(
+                    self._state.agents.agent(key), key, value, call_id=None, flag=self.flag, on_admitted=_ignore
+                )
         finally:
             ended.set()
             self._spawned.discard(ended)
         # The wait was shielded: a call that was stopped meanwhile must not go on as if nothing had happened.
         await anyio.lowlevel.checkpoint_if_cancelled()
+        if not self._waits:
+            await self._state.slot.take()
         if isinstance(end, Refused):
             return RunResult(run_id=end.run_id, status="failed", error=end.error)
         return end
@@ -144,6 +171,10 @@ class Call:
     async def cancel_run(self, run_id: str | None, reason: str) -> None:
         """Cancel a run of the tree."""
         await self._state.host.cancel_run(run_id or self._state.context.run_id, reason)
+
+    async def budget(self) -> Budget:
+        """Return what the bounds over the run leave."""
+        return await self._state.host.budget()
 
     @property
     def threads(self) -> set[object]:

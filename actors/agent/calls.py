@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 
 from ...messages.content import ContentBlock, TextBlock, ToolCallBlock
+from ...messages.control import Refused
 from ...messages.errors import LimitExceededError, ToolError
 from ...messages.items import ToolCallCompleted
 from ...messages.transcript import ToolOutcome, ToolResult
@@ -50,6 +51,7 @@ class Calls:
         self._waiting.extend(runnable[slots:])
         if runnable:
             await self._wait([asyncio.ensure_future(self._lane(call)) for call in runnable[:slots]])
+            await self._state.slot.take()
         if self._fatal is not None:
             raise self._fatal
 
@@ -57,6 +59,7 @@ class Calls:
         """Complete what was not run, and return the results of all calls in call order."""
         for call in self._calls:
             if call.result is None:
+                call.uncount()
                 why = "the run failed before" if self._fatal is not None else self._state.stop_reason
                 self._finish(call, "cancelled", f"The call was not run: {why}")
         return tuple(call.result for call in self._calls if call.result is not None)
@@ -103,10 +106,12 @@ class Calls:
         allowed = agent.max_tool_calls - self._state.accounts.usage.tool_calls
         local = LimitExceededError("max_tool_calls", str(agent.max_tool_calls))
         calls = self._refuse_rest(calls, allowed, str(local))
-        if calls and self._state.host.limits.max_tool_calls is not None:
-            reply = await self._state.host.charge(tool_calls=len(calls))
+        if calls:
+            reply = await self._state.reservations.tool_calls(len(calls))
             why = reply.error.message if reply.error is not None else "the tree's tool calls are used up"
             calls = self._refuse_rest(calls, reply.granted_tool_calls, why)
+        for call in calls:
+            call.counted = True
         return calls
 
     def _refuse_rest(self, calls: list[Call], allowed: int, why: str) -> list[Call]:
@@ -139,10 +144,15 @@ class Calls:
             call = self._waiting.popleft() if self._waiting and not stopped else None
 
     async def _execute(self, call: Call) -> None:
+        if not isinstance(call.target, SubAgent):
+            await self._state.slot.take()
         if self._state.stop is not None:
             return
+        with self._state.slot.call():
+            await self._work_on(call)
+
+    async def _work_on(self, call: Call) -> None:
         result: ToolResult | None = None
-        self._state.accounts.add_tool_calls(1)
         call.begin(self._timeout(call))
         try:
             with call.scope:
@@ -170,10 +180,9 @@ class Calls:
                 return self._result(call, "invalid", f"Invalid arguments, the call was not run: {error}")
         if isinstance(call.target, SubAgent):
             end = await call.run_child(call.target)
-            result = result_of_child(call.block.call_id, call.block.tool_name, end)
-            if result.outcome == "refused":
-                self._state.accounts.add_tool_calls(-1)
-            return result
+            if isinstance(end, Refused):
+                call.uncount()
+            return result_of_child(call.block.call_id, call.block.tool_name, end)
         assert isinstance(call.target, Tool)
         return await self._call_tool(call, call.target)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,6 +11,7 @@ import anyio.from_thread
 from pydantic_core import to_jsonable_python
 
 from ...messages.limits import Limits
+from ...messages.reservations import Budget
 from ...messages.result import RunResult
 from .cancel_flag import CancelFlag
 
@@ -40,6 +41,8 @@ class RunContext:
     """Set when the run has to stop."""
     emit_custom: Callable[[str, Any], None] = field(repr=False)
     """What `emit` calls."""
+    ask_budget: Callable[[], Awaitable[Budget]] = field(repr=False)
+    """What `budget_left` calls."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the caller of `start` attached."""
     turn: int = 0
@@ -50,6 +53,10 @@ class RunContext:
     def emit(self, name: str, data: Any = None) -> None:
         """Put a `custom` item into the stream."""
         self.emit_custom(name, to_jsonable_python(data))
+
+    async def budget_left(self) -> Budget:
+        """Return what the bounds over the run leave, at this moment."""
+        return await self.ask_budget()
 
 
 class CallServices(Protocol):
@@ -69,6 +76,10 @@ class CallServices(Protocol):
 
     async def cancel_run(self, run_id: str | None, reason: str) -> None:
         """Cancel a run."""
+        ...
+
+    async def budget(self) -> Budget:
+        """Return what the bounds over the run leave."""
         ...
 
     @property
@@ -149,6 +160,10 @@ class ToolContext:
         """Cancel a run of the tree and all below it, by default the tool's own; returns when the flags are set."""
         await self._services.cancel_run(run_id, reason)
 
+    async def budget_left(self) -> Budget:
+        """Return what the bounds over the run leave, at this moment: `(await context.budget_left()).left("max_cost")`."""
+        return await self._services.budget()
+
     @contextmanager
     def in_thread(self) -> Generator[None]:
         """Count the current thread as working for the run."""
@@ -177,3 +192,7 @@ class BlockingToolContext:
     def cancel(self, run_id: str | None = None, reason: str = "cancelled by a tool") -> None:
         """Cancel a run of the tree and all below it, by default the tool's own."""
         anyio.from_thread.run(self._context.cancel, run_id, reason)
+
+    def budget_left(self) -> Budget:
+        """Return what the bounds over the run leave, at this moment."""
+        return anyio.from_thread.run(self._context.budget_left)

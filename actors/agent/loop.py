@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from ...messages.control import AdmissionOrder, GrantOrder
 from ...messages.errors import LimitExceededError, ProviderError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.items import (
@@ -88,6 +89,14 @@ class AgentRun:
         """Make the run, and what is below it, end; the run as failed with this error."""
         self._state.end(Stop("failed", failure_of(error), error, below_too=False))
 
+    def deliver(self, order: GrantOrder | AdmissionOrder) -> None:
+        """Take a decision that the run waits for; from the thread of the run's event loop."""
+        self._state.waits.deliver(order)
+
+    def ask_again(self) -> None:
+        """Ask for all decisions the run waits for: orders may have been lost. From the thread of the run's event loop."""
+        self._state.waits.ask_again()
+
     @property
     def flag(self) -> CancelFlag:
         """The flag that tools see; setting it alone does not stop the run."""
@@ -115,6 +124,7 @@ class AgentRun:
         result, error = await self._outcome()
         result, totals = await self._last_words(result, error)
         self._end(result, totals, time.perf_counter() - began)
+        await state.close_background()
         if isinstance(error, asyncio.CancelledError):
             raise error
         return result.model_copy(update=dict(totals))

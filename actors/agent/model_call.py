@@ -28,6 +28,7 @@ from ...providers.profile import ModelProfile
 from ...providers.protocol import Model
 from .accounts import usage_of_broken_call
 from .middleware import is_cancelled
+from .reservations import Permit
 from .state import RunState, failure_of
 from .time_limit import OutOfTimeError, within
 
@@ -42,11 +43,13 @@ class ModelCalls:
 
     async def events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request; the last event is `Completed` or `Failed`."""
-        refusal = await self._refusal()
-        if refusal is not None:
-            yield Failed(error=refusal, usage=NO_USAGE)
+        reservations, profile = self._state.reservations, priced_as(self._model.profile, request.model)
+        permit = await reservations.model_call(profile, request)
+        if permit.refusal is not None:
+            yield Failed(error=permit.refusal, usage=NO_USAGE)
             return
-        call = self._begin(request)
+        request = permit.applied(request)
+        call = self._begin(request, permit)
         stream: AsyncIterator[ModelEvent] | None = None
         bounded: AsyncIterator[ModelEvent] | None = None
         try:
@@ -65,9 +68,14 @@ class ModelCalls:
                     break
                 elif type(event) is Discarded:
                     # The model, such as a chain in a wrapper, asks again by itself: that try is a line of its own.
-                    call.end = Failed(error=event.error, usage=event.usage)
-                    call.settle()
-                    call = self._begin(request)
+                    call.fail(event.error, event.usage)
+                    yield event
+                    permit = await reservations.model_call_again(profile, request)
+                    call = self._begin(request, permit)
+                    if permit.refusal is not None:
+                        call.refuse(permit.refusal)
+                        break
+                    continue
                 yield event
             else:
                 call.end = Failed(error=broken_off())
@@ -80,34 +88,25 @@ class ModelCalls:
                 await close(bounded)
             await close(stream)
             call.settle()
-        yield call.end
+        yield call.answer()
 
-    def _begin(self, request: ModelRequest) -> "_Call":
+    def _begin(self, request: ModelRequest, permit: Permit) -> "_Call":
         self._attempts += 1
-        return _Call(self._state, self._model, request, self._attempts)
-
-    async def _refusal(self) -> Failure | None:
-        limits = self._state.host.limits
-        if limits.max_model_calls is None and limits.max_tokens is None and limits.max_cost is None:
-            return None
-        reply = await self._state.host.charge(model_calls=1)
-        if reply.granted_model_calls:
-            return None
-        return reply.error or Failure(
-            code="limit_exceeded", message="the tree's model calls are used up", limit="max_model_calls"
-        )
+        return _Call(self._state, self._model, request, permit, self._attempts)
 
 
 class _Call:
     """What is known of one request until it is settled."""
 
-    def __init__(self, state: RunState, model: Model, request: ModelRequest, attempt: int) -> None:
+    def __init__(self, state: RunState, model: Model, request: ModelRequest, permit: Permit, attempt: int) -> None:
         self._state = state
         self._profile = model.profile
         self._request = request
+        self._permit = permit
         self._attempt = attempt
         self._started = time.time()
         self._clock = time.perf_counter()
+        self._settled = False
         self.received = 0
         self.usage: Usage | None = None
         self.end: Completed | Failed | None = None
@@ -116,13 +115,41 @@ class _Call:
         """Count what came, in bytes."""
         self.received += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
+    def fail(self, error: Failure, usage: Usage) -> None:
+        """Enter a try that the model itself follows by another."""
+        self.end = Failed(error=error, usage=usage)
+        self.settle()
+
+    def refuse(self, error: Failure) -> None:
+        """Note that the request must not be sent: there is nothing to enter."""
+        self.end = Failed(error=error, usage=NO_USAGE)
+        self._settled = True
+
+    def answer(self) -> Completed | Failed:
+        """Return the last event: an answer that a bound has cut is none."""
+        end, bound = self.end, self._permit.lowered_by
+        assert end is not None
+        if bound is not None and isinstance(end, Completed) and end.response.finish_reason == "length":
+            return Failed(error=bound, partial=end.response.message, usage=end.response.usage)
+        return end
+
     def settle(self) -> None:
-        """Enter the request into the run's ledger."""
+        """Enter the request into the run's ledger, and free what of its reservation it did not use; once."""
+        if self._settled:
+            return
+        self._settled = True
         end, profile = self.end, self._profile
+        reservations = self._state.reservations
+        named = priced_as(profile, self._request.model)
         response = end.response if isinstance(end, Completed) else None
+        if isinstance(end, Failed):
+            reservations.heard(named, end.error)
         if response is not None and response.cached:
+            reservations.settle(self._permit, 0)
             return  # entered by whoever takes the answer, be it from a model or from a layer before it
-        usage = self._used() if response is None else response.usage
+        usage = self._used() if response is None else self._counted(response.usage)
+        if response is not None:
+            reservations.learn(named, self._request, usage)
         answered = response.model if response is not None else None
         self._state.accounts.add_model_call(
             ModelCallRecord(
@@ -130,7 +157,7 @@ class _Call:
                 provider=profile.provider,
                 usage=usage,
                 cost=price(
-                    _priced_as(profile, self._request.model),
+                    named,
                     usage,
                     response.cost if response is not None else None,
                     requested=self._request.model,
@@ -144,6 +171,13 @@ class _Call:
                 duration=time.perf_counter() - self._clock,
             )
         )
+        reservations.settle(self._permit, usage.tokens)
+
+    def _counted(self, usage: Usage) -> Usage:
+        """Return the usage of an answer; a reservation is settled at an estimate where the provider counts nothing."""
+        if self._permit.number is None or usage.input_tokens is not None or usage.output_tokens is not None:
+            return usage
+        return usage_of_broken_call(self._request, self.received, usage, None, self._profile.image_tokens)
 
     def _used(self) -> Usage:
         last, code = self.usage, None
@@ -170,8 +204,11 @@ async def close(stream: Any) -> None:
             return
 
 
-def _priced_as(profile: ModelProfile, requested: str | None) -> ModelProfile:
-    # A price in the profile is its own model's; that of another one is looked up under its name, or unknown.
+def priced_as(profile: ModelProfile, requested: str | None) -> ModelProfile:
+    """Return the profile under which a call is bounded and priced.
+
+    A price in the profile is its own model's; that of another one is looked up under its name, or unknown.
+    """
     other = requested is not None and requested != profile.model
     return profile.model_copy(update={"model": requested, "price": None}) if other else profile
 

@@ -4,14 +4,16 @@ Every method may be called from any task of the run's own event loop. None of th
 `AgentRun.cancel`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
-from ...messages.control import Admission, Admitted, ChargeReply, ChildRequest
+from ...messages.control import AdmitAnswer, Admitted, ChildRequest
 from ...messages.items import Item, Stamp
 from ...messages.limits import Limits
+from ...messages.reservations import Budget, ReserveReply, ReserveRequest, SlotRequest, ThrottleReport
 from ...messages.result import RunResult
 from ...messages.usage import Cost, Totals, Usage
+from .pauses import Pauses
 
 
 class Emitting(Protocol):
@@ -45,23 +47,50 @@ class Emitting(Protocol):
 class Accounting(Protocol):
     """The run's accounts at the supervisor."""
 
-    async def charge(self, *, model_calls: int = 0, tool_calls: int = 0) -> ChargeReply:
-        """Ask whether the tree's bounds allow some calls; grants part of them where only part is left."""
+    def next_number(self) -> int:
+        """Return the next value of the run's call counter."""
         ...
 
-    async def report(self, usage: Usage, cost: Cost) -> Totals:
-        """Report the run's own cumulative accounts; returns them with those of the sub-tree."""
+    async def reserve(self, request: ReserveRequest) -> ReserveReply:
+        """Ask whether calls may be made; the same request may be asked again. A decision that takes longer comes by `AgentRun.deliver`."""
+        ...
+
+    async def slot(self, request: SlotRequest) -> ReserveReply:
+        """Give the parallel slot back, or ask for it; decided like a reservation."""
+        ...
+
+    async def report(self, usage: Usage, cost: Cost, settled: Mapping[int, int]) -> Totals:
+        """Report the run's own cumulative accounts, and which reservations are over; returns them with those of the sub-tree."""
+        ...
+
+    async def throttle(self, report: ThrottleReport) -> None:
+        """Tell that a provider asks to be left alone."""
+        ...
+
+    async def budget(self) -> Budget:
+        """Return what the bounds over the run leave."""
+        ...
+
+    @property
+    def limited_models(self) -> Container[str]:
+        """Models whose calls have to be reserved whatever the run's own limits are, by `ModelProfile.key`."""
+        ...
+
+    @property
+    def pauses(self) -> Pauses:
+        """Models that are left alone for a while; shared by all runs of the process."""
         ...
 
 
 class Spawning(Protocol):
     """Sub-agents."""
 
-    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[Admission]:
+    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[AdmitAnswer]:
         """Ask for the children of one fan-out in one call; the answers are in the order of the requests.
 
         The loop does not interrupt it, so it is answered promptly when the tree is cancelled: with refusals, or with admissions of runs
-        whose flag is set. Every child that is admitted is then handed to `run_child`.
+        whose flag is set. Every child that is admitted is then handed to `run_child`. What becomes of a postponed one comes by
+        `AgentRun.deliver`, and is told when it is asked for again.
         """
         ...
 

@@ -1,6 +1,6 @@
 """Retries of model calls, as a layer of the onion."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from ...messages.model import ModelEvent, ModelRequest
 from ...providers.retry import RetryPolicy, with_retries
@@ -21,3 +21,8 @@ class Retry(Middleware):
     def wrap_model(self, ctx: RunContext, request: ModelRequest, call_next: ModelNext) -> AsyncIterator[ModelEvent]:
         """Call the model until there is an answer, or a failure that no further try may follow."""
         return with_retries(call_next, request, self.policy)
+
+
+def policy_of(middleware: Sequence[Middleware]) -> RetryPolicy:
+    """Return the policy of an agent: that of its own layer, or the default."""
+    return next((layer.policy for layer in middleware if isinstance(layer, Retry)), RetryPolicy())

@@ -1,8 +1,10 @@
 """What the parts of one run share."""
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
@@ -21,11 +23,18 @@ from .context import RunContext
 from .middleware import Hooks
 from .ports import RunHost
 from .repair import ThinkingRepair
+from .reservations import Reservations
 from .retry import Retry
+from .slot import Slot
 from .tool_output import describe
+from .waits import Waits
 
 if TYPE_CHECKING:
     from .agent_set import AgentSet
+
+
+_LAST_MOMENT: Final = 1.0
+"""Seconds for what a run that has ended still tells the supervisor."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,7 @@ class RunState:
             limits=host.limits,
             cancelled=self.flag,
             emit_custom=lambda name, data: self.emit(Custom, name=name, data=data),
+            ask_budget=host.budget,
             tags=tags,
         )
         own_retry = any(isinstance(layer, Retry) for layer in agent.middleware)
@@ -78,6 +88,10 @@ class RunState:
         self.call_ids = UniqueCallIds()
         self._repairs: dict[tuple[str, str], ThinkingRepair] = {}
         self.accounts = Accounts(spent)
+        self.waits = Waits(self.emit)
+        self.reservations = Reservations(self)
+        self.slot = Slot(self)
+        self._background: set[asyncio.Task[None]] = set()
         self.messages: list[Message] = []
         self.threads: set[object] = set()
         self.stop: Stop | None = None
@@ -94,6 +108,7 @@ class RunState:
             self.stop = stop
             self.flag.cancel(stop.failure.message)
             self.scope.cancel()
+            self.slot.wake()
 
     def cancel(self, reason: str) -> None:
         """Make the run end because it was cancelled, with everything below it."""
@@ -103,6 +118,21 @@ class RunState:
         """Make the run end because the task it runs in is cancelled."""
         reason = "the process is shutting down"
         self.end(Stop("cancelled", Failure(code="cancelled", message=reason), RunError(reason), below_too=False))
+
+    def in_background(self, work: Callable[[], Awaitable[Any]]) -> "asyncio.Task[None]":
+        """Do something that nobody waits for, and whose failure harms nobody."""
+        task = asyncio.ensure_future(_forgiven(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def close_background(self) -> None:
+        """Give what is done in the background a moment, and end it."""
+        self.slot.close()
+        if self._background:
+            await asyncio.wait(self._background, timeout=_LAST_MOMENT)
+        for task in self._background:
+            task.cancel()
 
     def emit(self, item_type: type[Item], **fields: Any) -> None:
         """Emit an item, unless the run's terminal item is out: what a left-over thread says then is dropped."""
@@ -118,6 +148,11 @@ class RunState:
     def stop_reason(self) -> str:
         """Why the run was stopped."""
         return self.stop.failure.message if self.stop is not None else "the run has ended"
+
+
+async def _forgiven(work: Callable[[], Awaitable[Any]]) -> None:
+    with contextlib.suppress(Exception):
+        await work()
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -1,8 +1,10 @@
 """Sub-agents: how a model sees them, and how their runs are admitted, started and awaited."""
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_mod
 from pydantic_core import to_json
 
 from ...messages.content import TextBlock
-from ...messages.control import Admission, Admitted, ChildRequest, Refused
+from ...messages.control import Admission, AdmitAnswer, ChildRequest, Postponed, Refused
 from ...messages.errors import AgentDefinitionError
 from ...messages.ids import new_run_id
 from ...messages.model import ToolDefinition
@@ -87,7 +89,7 @@ class SubAgent:
 @dataclass
 class _Batch:
     requests: list[ChildRequest] = field(default_factory=list[ChildRequest])
-    answers: "list[Admission]" = field(default_factory=list[Admission])
+    answers: dict[str, AdmitAnswer] = field(default_factory=dict[str, AdmitAnswer])
     error: Exception | None = None
     done: anyio.Event = field(default_factory=anyio.Event)
 
@@ -99,6 +101,8 @@ class Children:
         self._state = state
         self._host: RunHost = state.host
         self._gathering: _Batch | None = None
+        self._postponed = 0
+        self._wait_told = ExitStack()
 
     async def run(
         self,
@@ -127,46 +131,64 @@ class Children:
             agent_key=key,
             resources=dict(agent.resources or {}),
         )
+        watch: asyncio.Future[None] | None = None
         with anyio.CancelScope(shield=True):
             try:
-                admission = await self._admit(request)
+                with self._state.waits.expected(request.run_id) as decision:
+                    answer = await self._answer(request)
+                    # Not before: a cancel that overtakes the request finds nothing.
+                    watch = asyncio.ensure_future(self._pass_on(flag, request.run_id))
+                    admission = await self._decided(decision, request) if isinstance(answer, Postponed) else answer
                 if isinstance(admission, Refused):
                     return admission
                 on_admitted(request.run_id)
-                result = await self._run_admitted(admission, key, value, flag)
+                result = await self._host.run_child(admission, key, value)
                 self._state.accounts.add_child(result)
                 if result.status == "cancelled" and not flag.is_cancelled():
                     await self._heed_cancel()
                 return result
             except Exception as error:  # noqa: BLE001  # a child that can't be run is an answer to its parent
                 return RunResult(run_id=request.run_id, status="failed", error=failure_of(error))
+            finally:
+                if watch is not None:
+                    watch.cancel()
         raise AssertionError("a shield swallows nothing")
 
-    async def _admit(self, request: ChildRequest) -> Admission:
+    async def _decided(self, decision: "asyncio.Future[Admission]", request: ChildRequest) -> Admission:
+        """Return what becomes of a child that is not admitted at once; readers are told once for all that wait."""
+        self._postponed += 1
+        if self._postponed == 1:
+            self._wait_told.enter_context(self._state.waits.told("parallel", "to start sub-agents"))
+        try:
+            return await self._state.waits.admission(decision, lambda: self._answer(request))
+        finally:
+            self._postponed -= 1
+            if not self._postponed:
+                self._wait_told.close()
+
+    async def _answer(self, request: ChildRequest) -> AdmitAnswer:
         """Return the answer for one child; requests made at the same time go out as one."""
         batch = self._gathering
         if batch is None:
             batch = self._gathering = _Batch([request])
             await anyio.lowlevel.cancel_shielded_checkpoint()
             self._gathering = None
-            try:
-                batch.answers = list(await self._host.admit(tuple(batch.requests)))
-            except Exception as error:  # noqa: BLE001  # raised below, once for each child of the batch
-                batch.error = error
+            await self._ask(batch)
             batch.done.set()
         else:
             batch.requests.append(request)
             await batch.done.wait()
         if batch.error is not None:
             raise batch.error
-        return batch.answers[batch.requests.index(request)]
+        return batch.answers[request.run_id]
 
-    async def _run_admitted(self, admitted: Admitted, key: str, value: Any, flag: CancelFlag) -> RunResult:
-        watch = asyncio.ensure_future(self._pass_on(flag, admitted.stamp.run_id))
+    async def _ask(self, batch: _Batch) -> None:
         try:
-            return await self._host.run_child(admitted, key, value)
-        finally:
-            watch.cancel()
+            answers = await self._host.admit(tuple(batch.requests))
+        except Exception as error:  # noqa: BLE001  # raised once for each child of the batch
+            batch.error = error
+            return
+        batch.answers.update(zip((request.run_id for request in batch.requests), answers, strict=True))
 
     async def _heed_cancel(self) -> None:
         """End the run if its child was cancelled with it: a run must not go on with what its own cancel has left of its children."""
@@ -177,19 +199,18 @@ class Children:
     async def _pass_on(self, flag: CancelFlag, run_id: str) -> None:
         await flag.wait()
         stop = self._state.stop
-        if stop is not None and stop.below_too:
-            return
-        try:
-            await self._host.cancel_run(run_id, flag.reason or "cancelled")
-        except Exception:  # noqa: BLE001  # the child's own bounds hold without this call
-            return
+        if stop is None or not stop.below_too:
+            # The child's own bounds hold without this call.
+            with contextlib.suppress(Exception):
+                await self._host.cancel_run(run_id, flag.reason or "cancelled")
+        self._state.waits.ask_again()
 
 
 def result_of_child(call_id: str, name: str, end: RunResult | Refused) -> ToolResult:
     """Return what a child's end means for the call that asked for it."""
     outcome: ToolOutcome
     if isinstance(end, Refused):
-        outcome, text = "refused", end.error.message
+        outcome, text = "cancelled" if end.error.code == "cancelled" else "refused", end.error.message
     elif end.status == "completed":
         output = end.output
         outcome, text = "ok", output if isinstance(output, str) else to_json(output).decode()

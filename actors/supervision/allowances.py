@@ -74,7 +74,7 @@ class Allowances:
             return
         self._calls.close(run, doubtful=True)
         # Where every call is reserved, what is open is all that can be in doubt.
-        if not run.limits.bounds_model_calls or run.charges:
+        if not run.limits.bounds_model_calls:
             usage, cost = run.reported
             run.reported = usage + Usage(precision="unknown"), cost + Cost(precision="unknown")
         run.recount()

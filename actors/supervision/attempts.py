@@ -81,7 +81,7 @@ def begin_next(run: Run, report: LossReport, now: float, lending: Lending) -> Lo
     run.status, run.lost, run.preempted = "pending", None, False
     # The new process counts its calls from the start.
     run.report_number = run.slot_number = -1
-    for numbered in (run.charges, run.decisions, run.doubts):
+    for numbered in (run.decisions, run.doubts):
         numbered.clear()
     run.lease = lending.lend(run.driver, run.request, run.stamp.root_run_id, run.stamp.attempt)
     run.touch()

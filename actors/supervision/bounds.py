@@ -1,6 +1,5 @@
 """Which bound, if any, stands against a new run or another call. Every ancestor with limits of its own bounds its sub-tree."""
 
-from ...messages.control import ChargeReply, ChargeRequest
 from ...messages.errors import LimitExceededError
 from ...messages.failure import Failure
 from .records import Run
@@ -35,29 +34,6 @@ def stopped(run: Run, attempt: int, now: float) -> Failure | None:
     if run.deadline is not None and now >= run.deadline:
         return passed()
     return None
-
-
-def charge(run: Run, request: ChargeRequest) -> ChargeReply:
-    """Grant as many of the calls as every bound of the lineage allows, and count them."""
-    if not run.works(request.attempt):
-        return ChargeReply(granted_model_calls=0, granted_tool_calls=0, error=over(run))
-    model_calls, tool_calls = request.model_calls, request.tool_calls
-    error: Failure | None = None
-    for scope in reversed(run.bounds):
-        limits, top = scope.limits, scope.run
-        if limits.max_model_calls is not None and model_calls > (
-            left := limits.max_model_calls - top.granted_model_calls
-        ):
-            model_calls, error = left, scope.failure("max_model_calls")
-        if limits.max_tool_calls is not None and tool_calls > (left := limits.max_tool_calls - top.granted_tool_calls):
-            tool_calls, error = left, scope.failure("max_tool_calls")
-        spent = scope.spent() if model_calls else None
-        if spent is not None:
-            model_calls, error = 0, scope.failure(spent)
-    for each in run.lineage():
-        each.granted_model_calls += model_calls
-        each.granted_tool_calls += tool_calls
-    return ChargeReply(granted_model_calls=model_calls, granted_tool_calls=tool_calls, error=error)
 
 
 def over(run: Run) -> Failure:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ...messages.control import AdmitRequest, ChargeRequest, DriverHello, EndReport, RunReport
+from ...messages.control import AdmitRequest, DriverHello, EndReport, RunReport
 from ...messages.errors import InternalError, RuntreeError
 from ...messages.reservations import ReserveRequest, SlotRequest, ThrottleReport
 from .registry import Registry
@@ -32,7 +32,6 @@ class Desk:
             "admit": self._admit,
             "begin": self._begin,
             "stopped": registry.stopped,
-            "charge": self._charge,
             "reserve": self._reserve,
             "slot": self._slot,
             "throttle": self._throttle,
@@ -80,11 +79,6 @@ class Desk:
         flag = self._registry.begin(run_id, attempt)
         self._heard_of(run_id)
         return None if flag is None else flag.reason
-
-    def _charge(self, request: str) -> str:
-        charge = ChargeRequest.from_json(request)
-        self._heard_of(charge.run_id)
-        return self._registry.charge(charge).to_json()
 
     def _reserve(self, request: str) -> str:
         reservation = ReserveRequest.from_json(request)

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import Field
 
-from ...messages.control import ChargeReply, ChildRequest, DriverHello, LaneAddress
+from ...messages.control import ChildRequest, DriverHello, LaneAddress
 from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
@@ -97,9 +97,6 @@ class RunFacts(Value):
     reported: tuple[Usage, Cost] = (NO_USAGE, NO_COST)
     report_number: int = -1
     refusals: dict[str, Failure] = Field(default_factory=dict[str, Failure])
-    charges: dict[int, ChargeReply] = Field(default_factory=dict[int, ChargeReply])
-    granted_model_calls: int = 0
-    granted_tool_calls: int = 0
     overrun: tuple[str, ...] = ()
     reservations: dict[int, Reservation] = Field(default_factory=dict[int, Reservation])
     doubts: dict[int, Reservation] = Field(default_factory=dict[int, Reservation])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...messages.control import ChargeReply, ChildRequest, DriverHello, LaneAddress
+from ...messages.control import ChildRequest, DriverHello, LaneAddress
 from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
@@ -129,11 +129,6 @@ class Run:
     report_number: int = -1
     refusals: dict[str, Failure] = field(default_factory=dict[str, Failure])
     """Why children were refused, by run id."""
-    charges: dict[int, ChargeReply] = field(default_factory=dict[int, ChargeReply])
-    granted_model_calls: int = 0
-    """Model calls granted to the sub-tree."""
-    granted_tool_calls: int = 0
-    """Tool calls granted to the sub-tree."""
     admitted_runs: int = 1
     """Runs of the sub-tree, itself included, ended ones too."""
     overrun: tuple[str, ...] = ()

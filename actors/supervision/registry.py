@@ -13,8 +13,6 @@ from ...messages.control import (
     AdmitReply,
     AdmitRequest,
     CancelOrder,
-    ChargeReply,
-    ChargeRequest,
     DriverHello,
     EndReport,
     PauseOrder,
@@ -27,7 +25,6 @@ from ...messages.result import RunInfo, RunRecord, RunStatus
 from ...messages.usage import Totals
 from . import attempts, bounds
 from .allowances import budget
-from .answers import remember
 from .changes import Changes
 from .graces import Graces
 from .lending import NEVER, Kill, Lending
@@ -159,19 +156,6 @@ class Registry:
         if run.flag is not None:
             return run.flag.reason
         return None if run.works(attempt) else "it is over"
-
-    def charge(self, request: ChargeRequest) -> ChargeReply:
-        """Grant calls within the bounds of the lineage; a repeated call gets the same answer."""
-        run = self.get(request.run_id)
-        current = run.works(request.attempt)
-        if current and request.number in run.charges:
-            return run.charges[request.number]
-        reply = bounds.charge(run, request)
-        if current:
-            remember(run.charges, request.number, reply)
-        for scope in run.lineage():
-            scope.touch()
-        return reply
 
     def reserve(self, request: ReserveRequest, now: float) -> ReserveReply:
         """Reserve calls within the bounds of the lineage and of the model; a repeated request gets the same answer, or the decision."""

@@ -154,6 +154,8 @@ class Reservations:
                 calls, error = 0, fitting
             else:
                 output_tokens = fitting
+                shortened = (scope.shortens(request, fitting) for scope in run.scopes)
+                error = next((failure for failure in shortened if failure is not None), None)
         if calls:
             for scope in run.scopes:
                 if scope.crowded(request, output_tokens, ticket):

@@ -154,6 +154,14 @@ class Scope:
                 output_tokens = int(money // request.output_price)
         return output_tokens
 
+    def shortens(self, request: ReserveRequest, output_tokens: int) -> Failure | None:
+        """Return which limit leaves no more than that for the answer, if one of this scope does."""
+        if output_tokens >= request.output_tokens or self.fit(request, request.output_tokens) != output_tokens:
+            return None
+        limit = self.limits.max_tokens
+        by_tokens = limit is not None and limit - self.run.sums.tokens - request.input_tokens == output_tokens
+        return self.failure("max_tokens" if by_tokens else "max_cost")
+
     def crowded(self, request: ReserveRequest, output_tokens: int, ticket: Ticket) -> bool:
         """Return whether reservations, or somebody who came before, stand in the way of a model call that fits what was used."""
         if self.line.before(ticket):

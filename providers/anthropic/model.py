@@ -49,10 +49,12 @@ class AnthropicMessages(HttpModel[AnthropicProfile]):
     ) -> None:
         profile = profile or ANTHROPIC
         base_url = address(base_url or profile.base_url, "ANTHROPIC_BASE_URL", ANTHROPIC_URL).rstrip("/")
-        native = profile.native_output_schema and profile.rule(model).output_schema
+        rule = profile.rule(model)
+        native = profile.native_output_schema and rule.output_schema
+        limit = min(rule.max_tokens, profile.max_output_tokens)
         super().__init__(
             model,
-            profile.model_copy(update={"native_output_schema": native}),
+            profile.model_copy(update={"native_output_schema": native, "max_output_tokens": limit}),
             base_url.removesuffix(_PATH).removesuffix("/v1"),
             _PATH,
             api_key=api_key,

@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
 from ...messages.value import Value
 from ..call_ids import CallIdRule
@@ -121,6 +121,10 @@ class AnthropicProfile(HttpProfile):
     """Whether a stream is whole only with its last event; else the reason of its end is enough."""
     call_ids: CallIdRule = CallIdRule()
     """Ids of calls that it accepts in a history."""
+    max_output_tokens: PositiveInt = 32_000
+    """Tokens that are reserved for an answer; the rule of the model may say less."""
+    tools_overhead: NonNegativeInt = 1000
+    """Tokens that the server adds to a prompt with tools: Anthropic documents 300 to 800, by model and tool choice."""
 
     def rule(self, model: str) -> ModelRule:
         """Return what a model accepts."""

@@ -6,6 +6,8 @@ one family made is never sent to another, even where both have the same model.
 
 import re
 
+from pydantic import PositiveInt
+
 from ..http_model import HttpProfile
 
 
@@ -13,6 +15,8 @@ class ResponsesProfile(HttpProfile):
     """Facts of a server that speaks the responses protocol."""
 
     native_output_schema: bool = True
+    max_output_tokens: PositiveInt = 16_384
+    """Tokens that are reserved for an answer: the most that every model of OpenAI's that speaks this protocol accepts."""
     reasoning_models: str = ""
     """Models known to reason, as a regular expression to search their names for; empty: none is known."""
     plain_models: str = ""

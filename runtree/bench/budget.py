@@ -9,9 +9,10 @@ import ray.util
 
 from ..actors.runtime import Runtime
 from ..actors.supervisor_client import SupervisorClient
-from ..messages.control import AdmitRequest, ChargeRequest, ChildRequest, DriverHello, RunReport
+from ..messages.control import AdmitRequest, ChildRequest, DriverHello, RunReport
 from ..messages.ids import new_run_id
 from ..messages.limits import Limits
+from ..messages.reservations import ReserveRequest
 from ..messages.result import RunResult
 from ..messages.usage import Usage
 from ..messages.version import VERSION, WIRE_VERSION
@@ -108,9 +109,9 @@ async def _ask(supervisor: SupervisorClient, run_id: str, until: float) -> int:
     number = 0
     while time.perf_counter() < until:
         number += 2
-        charge = ChargeRequest(run_id=run_id, attempt=1, number=number, model_calls=1)
-        reply = await supervisor.charge(charge)
+        reply = await supervisor.reserve(ReserveRequest(run_id=run_id, attempt=1, number=number, model_calls=1))
         assert reply.granted_model_calls == 1
         usage = Usage(input_tokens=number, output_tokens=number, model_calls=number // 2)
-        await supervisor.report(RunReport(run_id=run_id, attempt=1, number=number + 1, usage=usage))
+        report = RunReport(run_id=run_id, attempt=1, number=number + 1, usage=usage, settled={number: 4})
+        await supervisor.report(report)
     return number

@@ -26,6 +26,7 @@ HEAD = (
 )
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"]+)"')
 _KEY = re.compile(rb"\r\nauthorization: *bearer +(\S+)", re.IGNORECASE)
+_MOST = re.compile(rb'"max_(?:completion_)?tokens"\s*:\s*(\d+)')
 _LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
 
 
@@ -53,8 +54,8 @@ def _call(index: int, tool: str) -> dict[str, Any]:
     return {"index": index, "id": f"call_{index}", "type": "function", "function": function}
 
 
-def answer(model: str, *, after_tools: bool) -> tuple[bytes, bool]:
-    """Return the events of an answer, and whether it hangs afterwards."""
+def answer(model: str, *, after_tools: bool, most: int | None = None) -> tuple[bytes, bool]:
+    """Return the events of an answer of at most so many deltas, and whether it hangs afterwards."""
     kind, _, rest = model.partition("-")
     if kind in ("lead", "calls"):
         count = 0
@@ -64,8 +65,10 @@ def answer(model: str, *, after_tools: bool) -> tuple[bytes, bool]:
             calls = _tools(f"worker:{rest}" if kind == "lead" else rest)
             events = [_event({"tool_calls": [_call(*each)]}) for each in enumerate(calls)] + [_event({}, "tool_calls")]
     else:
-        count = int(rest or 0)
-        events = [_event({"content": "word "})] * count + ([] if kind == "hang" else [_event({}, "stop")])
+        asked = int(rest or 0)
+        count = asked if most is None else min(asked, most)
+        end = _event({}, "stop" if count == asked else "length")
+        events = [_event({"content": "word "})] * count + ([] if kind == "hang" else [end])
     hangs = kind == "hang"
     return b"".join(events) + (b"" if hangs else _last(count)), hangs
 
@@ -120,8 +123,12 @@ class Connection(asyncio.Protocol):
             text = json.dumps(stats).encode()
             self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(text) + text)
             return
-        model = _MODEL.search(body)
-        events, self.hangs = answer(model[1].decode() if model else "", after_tools=b'"role":"tool"' in body)
+        model, most = _MODEL.search(body), _MOST.search(body)
+        events, self.hangs = answer(
+            model[1].decode() if model else "",
+            after_tools=b'"role":"tool"' in body,
+            most=int(most[1]) if most else None,
+        )
         self.transport.write(HEAD + b"%x\r\n" % len(events) + events + b"\r\n" + (b"" if self.hangs else b"0\r\n\r\n"))
         if self.hangs:
             Connection.hanging += 1

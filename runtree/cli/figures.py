@@ -1,9 +1,11 @@
 """Figures as people read them. What nobody reported is a question mark and never a zero."""
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
+from ..messages.items import Waiting
 from ..messages.usage import Cost, Precision, Usage
 
 UNKNOWN: Final = "?"
@@ -73,6 +75,19 @@ def totals_text(runs: int, usage: Usage, cost: Cost, seconds: float) -> str:
         seconds_text(seconds),
     )
     return " · ".join(parts)
+
+
+_WAITS: Final[Mapping[str, str]] = {
+    "budget": "budget that others have reserved, to call {}",
+    "model_limit": "a limit of {}",
+    "parallel": "a parallel slot {}",
+    "pause": "{}, which asked for a pause",
+}
+
+
+def waited_for(item: Waiting) -> str:
+    """Return what a run waits for."""
+    return _WAITS[item.what].format(item.detail).rstrip()
 
 
 def short_id(run_id: str) -> str:

@@ -16,8 +16,9 @@ from ..messages.items import (
     ToolCallCompleted,
     ToolCallStarted,
     UnknownItem,
+    Waiting,
 )
-from .figures import count_text, money_text, printable, seconds_text, short_id, tokens_text
+from .figures import count_text, money_text, printable, seconds_text, short_id, tokens_text, waited_for
 
 Write = Callable[[str], None]
 """Writes a line."""
@@ -101,6 +102,10 @@ def _lines_of(item: StreamItem) -> Iterator[str]:
             yield f"{item.tool_name} {item.outcome} after {seconds_text(item.duration)}{reason}"
         case AttemptDiscarded():
             yield _again(item)
+        case Waiting(duration=None):
+            yield f"waits for {waited_for(item)}"
+        case Waiting():
+            yield f"goes on after {seconds_text(item.duration or 0.0)}"
         case ItemsDropped():
             yield f"{count_text(item.count, 'item')} dropped"
         case RunCompleted() | RunFailed() | RunCancelled():

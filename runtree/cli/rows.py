@@ -20,8 +20,10 @@ from ..messages.items import (
     TurnStarted,
     UnknownItem,
     UsageUpdated,
+    Waiting,
 )
 from ..messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
+from .figures import waited_for
 
 RowState = Literal["running", "completed", "failed", "cancelled"]
 
@@ -177,8 +179,8 @@ def _reduce(row: Row, item: StreamItem) -> None:
         case ToolCallStarted():
             row.thought = ""
             row.open_calls[item.call_id] = item.tool_name
-        case ToolProgress(message=message) if message:
-            row.note = message
+        case ToolProgress() | Waiting():
+            row.note = _note(row, item)
         case ToolCallCompleted():
             row.open_calls.pop(item.call_id, None)
             row.note = ""
@@ -194,6 +196,12 @@ def _reduce(row: Row, item: StreamItem) -> None:
             _end(row, item)
         case _:
             pass
+
+
+def _note(row: Row, item: ToolProgress | Waiting) -> str:
+    if isinstance(item, ToolProgress):
+        return item.message or row.note
+    return f"waits for {waited_for(item)}" if item.duration is None else ""
 
 
 def _end(row: Row, item: TerminalItem) -> None:

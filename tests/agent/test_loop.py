@@ -163,7 +163,7 @@ async def test_nothing_is_charged_without_a_bound() -> None:
     steps: list[str] = []
     model = ScriptedModel([[tool_call("add", {"a": 1, "b": 1})], ["done"]])
     await MemoryTree(Agent("lead", model, tools=[add]), step=lambda _, name: steps.append(name)).execute()
-    assert "charge" not in steps
+    assert "reserve" not in steps
 
 
 async def test_length_before_any_text_is_tried_once_with_more_room() -> None:

@@ -267,9 +267,9 @@ async def test_a_child_left_behind_by_its_tool_is_cancelled() -> None:
 async def test_limits_of_a_child_only_narrow() -> None:
     """X08."""
     leaf = says("x", name="leaf")
-    sub = Agent("sub", calls({"input": "x"}, name="leaf"), agents=[leaf], limits=Limits(max_depth=1, tool_timeout=9))
+    sub = Agent("sub", calls({"input": "x"}, name="leaf"), agents=[leaf], limits=Limits(max_depth=0, tool_timeout=9))
     tree = MemoryTree(Agent("lead", calls({"input": "x"}), agents=[sub]), limits=Limits(tool_timeout=5))
     await tree.execute()
     child = next(host for host in tree.hosts.values() if host.stamp.depth == 1)
-    assert (child.limits.max_depth, child.limits.tool_timeout) == (1, 5)
+    assert (child.limits.max_depth, child.limits.tool_timeout) == (0, 5)
     assert [item.outcome for item in tree.of("tool_call_completed")] == ["refused", "ok"]

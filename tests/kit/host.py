@@ -1,6 +1,7 @@
-"""A tree of runs in one process: what a supervisor and its actors do, in memory, for tests of the agent loop."""
+"""A tree of runs in one process, below the real registry: what a supervisor and its actors do, in memory, for tests of the agent loop."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -8,16 +9,105 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from runtree.actors.agent import Agent, AgentRun, AgentSet
-from runtree.messages.control import Admission, Admitted, ChargeReply, ChildRequest, LaneAddress, Refused
-from runtree.messages.errors import LimitExceededError
-from runtree.messages.failure import Failure
+from runtree.actors.agent import Agent, AgentRun, AgentSet, Pauses
+from runtree.actors.supervision.mailboxes import Mailboxes
+from runtree.actors.supervision.registry import Registry
+from runtree.messages.control import (
+    AdmissionOrder,
+    AdmitAnswer,
+    AdmitRequest,
+    Admitted,
+    CancelOrder,
+    ChildRequest,
+    DriverHello,
+    EndReport,
+    GrantOrder,
+    Order,
+    PauseOrder,
+    RunReport,
+)
 from runtree.messages.ids import new_run_id
 from runtree.messages.items import ITEM_TYPES, TERMINAL_KINDS, Item, Stamp
-from runtree.messages.limits import Limits
+from runtree.messages.limits import Limits, ModelLimit
+from runtree.messages.reservations import Budget, ReserveReply, ReserveRequest, SlotRequest, ThrottleReport
 from runtree.messages.result import RunResult
 from runtree.messages.transcript import Message
-from runtree.messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
+from runtree.messages.usage import Cost, Totals, Usage
+
+_DRIVER = "driver"
+_GRACE = 60.0
+
+
+class MemorySupervisor:
+    """The registry of a namespace, and the processes that it gives orders to: each run is one."""
+
+    def __init__(self, model_limits: Mapping[str, ModelLimit] | None = None) -> None:
+        self._mailboxes = Mailboxes(on_put=self._wake)
+        self._hosts: dict[str, MemoryHost] = {}
+        self._seen: dict[str, int] = {}
+        self._passed = 0.0
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.held: set[str] = set()
+        """Runs whose orders stay on their way."""
+        self.registry = Registry("memory", self._mailboxes)
+        self.orders: list[Order] = []
+        hello = DriverHello(
+            driver_id=_DRIVER,
+            host="memory",
+            pid=1,
+            version="1",
+            wire_version=1,
+            queues=("memory",),
+            model_limits=dict(model_limits or {}),
+        )
+        self.registry.join(hello, time.time())
+
+    def employ(self, host: "MemoryHost") -> None:
+        """Take up the process of a run."""
+        self._hosts[host.admitted.actor_name] = host
+
+    def deliver(self) -> None:
+        """Hand out all orders now."""
+        for process in tuple(self._hosts):
+            self._deliver(process)
+
+    def now(self) -> float:
+        """Return the time of the registry: ours, and what was let pass."""
+        return time.time() + self._passed
+
+    def let_pass(self, seconds: float) -> None:
+        """Let time pass, for the registry only, and have it decide what only time decides."""
+        self._passed += seconds
+        self.registry.advance(self.now())
+
+    def arm(self) -> None:
+        """Have decided in time what only time decides."""
+        due, now = self.registry.next_time(self.now()), self.now()
+        if due is not None and (self._timer is None or self._timer.cancelled() or due < self._due):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._due = due
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        self.registry.advance(self.now())
+        self.arm()
+
+    def _wake(self, process: str) -> None:
+        # As in a process of its own: not before whoever caused the order goes on.
+        asyncio.get_running_loop().call_soon(self._deliver, process)
+
+    def _deliver(self, process: str) -> None:
+        host = self._hosts.get(process)
+        if host is None or host.stamp.run_id in self.held:
+            return
+        reply = self._mailboxes.collect(process, self._seen.get(process, 0))
+        self._seen[process] = reply.version
+        for order in reply.orders:
+            self.orders.append(order)
+            host.obey(order)
 
 
 class MemoryTree:
@@ -28,6 +118,7 @@ class MemoryTree:
         limits: Bounds of the tree.
         deps: Handed to all runs.
         step: Called before everything a run asks of its host, with the host and the name of the call.
+        supervisor: Shared with other trees; by default one of its own.
     """
 
     def __init__(
@@ -37,19 +128,24 @@ class MemoryTree:
         limits: Limits | None = None,
         deps: Any = None,
         step: Callable[["MemoryHost", str], None] | None = None,
+        supervisor: MemorySupervisor | None = None,
     ) -> None:
         self.agents = AgentSet.of(root)
         self.limits = (limits or Limits()).narrow(root.limits)
         self.deps = deps
         self.step = step
+        self.supervisor = supervisor or MemorySupervisor()
+        self.registry = self.supervisor.registry
+        self.pauses = Pauses()
         self.items: list[Any] = []
         self.hosts: dict[str, MemoryHost] = {}
         self.admissions: list[tuple[ChildRequest, ...]] = []
         self.cancels: list[tuple[str, str]] = []
-        self.model_calls = 0
-        self.tool_calls = 0
-        stamp = _root_stamp()
-        self.root = MemoryHost(self, stamp, self.limits, _deadline(self.limits, None))
+        request = ChildRequest(run_id=new_run_id(), agent=root.name, limits=self.limits)
+        reply = self.registry.admit(AdmitRequest(driver_id=_DRIVER, children=(request,)), self.supervisor.now())
+        (admitted,) = reply.admissions
+        assert isinstance(admitted, Admitted)
+        self.root = MemoryHost(self, admitted)
 
     def run(
         self,
@@ -71,23 +167,24 @@ class MemoryTree:
             tags=tags,
         )
         self.root.run = run
+        self.root.begin(run)
         return run
 
     async def execute(self, value: Any = "go", **options: Any) -> RunResult:
         """Run the root to its end and check what holds for every stream."""
+        run = self.run(value, **options)
         with anyio.fail_after(20):
-            result = await self.run(value, **options).execute()
+            result = await run.execute()
+        self.root.end(result)
         self.check()
         return result
 
     def cancel(self, run_id: str, reason: str, *, untold: Collection[str] = ()) -> None:
         """Set the flags of a run and all below it; the orders to the runs in `untold` stay on their way."""
         self.cancels.append((run_id, reason))
-        for host in list(self.hosts.values()):
-            if host.is_below(run_id):
-                host.cancelled = reason
-                if host.run is not None and host.stamp.run_id not in untold:
-                    host.run.cancel(reason)
+        self.supervisor.held.update(untold)
+        self.registry.cancel(run_id, reason, _GRACE, self.supervisor.now())
+        self.supervisor.deliver()
 
     def of(self, kind: str, run_id: str | None = None) -> list[Any]:
         """Return the items of a kind, of one run or of all."""
@@ -122,48 +219,73 @@ class MemoryTree:
 class MemoryHost:
     """The ports of one run."""
 
-    def __init__(self, tree: MemoryTree, stamp: Stamp, limits: Limits, deadline: float | None) -> None:
+    def __init__(self, tree: MemoryTree, admitted: Admitted) -> None:
         self._tree = tree
-        self._stamp = stamp
-        self._limits = limits
-        self._deadline = deadline
+        self.admitted = admitted
         self._seq = 0
+        self._numbers = itertools.count(1)
         self._requests: dict[str, ChildRequest] = {}
-        self.usage, self.cost = NO_USAGE, NO_COST
         self.run: AgentRun | None = None
-        self.cancelled: str | None = None
-        tree.hosts[stamp.run_id] = self
+        tree.hosts[self.stamp.run_id] = self
+        tree.supervisor.employ(self)
+        for model, until in admitted.paused_models.items():
+            tree.pauses.put(model, until)
 
     @property
     def stamp(self) -> Stamp:
-        return self._stamp
+        return self.admitted.stamp
 
     @property
     def limits(self) -> Limits:
-        return self._limits
+        return self.admitted.limits
 
     @property
     def deadline(self) -> float | None:
-        return self._deadline
+        return self.admitted.deadline
+
+    @property
+    def limited_models(self) -> tuple[str, ...]:
+        return self.admitted.limited_models
+
+    @property
+    def pauses(self) -> Pauses:
+        return self._tree.pauses
 
     @property
     def next_seq(self) -> int:
         return self._seq
 
-    def is_below(self, run_id: str) -> bool:
-        """Whether this is the run, or one below it."""
-        stamp: Stamp | None = self._stamp
-        while stamp is not None:
-            if stamp.run_id == run_id:
-                return True
-            stamp = self._tree.hosts[stamp.parent_run_id].stamp if stamp.parent_run_id else None
-        return False
+    @property
+    def usage(self) -> Usage:
+        return self._tree.registry.get(self.stamp.run_id).usage
+
+    def begin(self, run: AgentRun) -> None:
+        """Tell the registry that the run begins."""
+        flag = self._tree.registry.begin(self.stamp.run_id, self.stamp.attempt)
+        if flag is not None:
+            run.cancel(flag.reason)
+
+    def end(self, result: RunResult) -> None:
+        """Tell the registry how the run ended."""
+        report = EndReport(
+            **self._numbered(), usage=result.usage, cost=result.cost, status=result.status, error=result.error
+        )
+        self._tree.registry.end(report, self._tree.supervisor.now())
+
+    def obey(self, order: Order) -> None:
+        """Carry out an order."""
+        if isinstance(order, PauseOrder):
+            self.pauses.put(order.model, order.until)
+        elif self.run is not None and isinstance(order, CancelOrder):
+            self.run.cancel(order.reason)
+        elif self.run is not None and isinstance(order, GrantOrder | AdmissionOrder):
+            self.run.deliver(order)
 
     # Emitting
 
     def emit(self, item_type: type[Item], **fields: Any) -> None:
         self._step(item_type.__name__)
-        self._tree.items.append(item_type(**dict(self._stamp), seq=self._seq, time=time.time(), **fields))
+        self._tree.items.append(item_type(**dict(self.stamp), seq=self._seq, time=time.time(), **fields))
         self._seq += 1
 
     def emit_delta(self, kind: str, **fields: Any) -> None:
@@ -180,115 +302,85 @@ class MemoryHost:
 
     # Accounting
 
-    async def charge(self, *, model_calls: int = 0, tool_calls: int = 0) -> ChargeReply:
-        self._step("charge")
-        await anyio.lowlevel.checkpoint()
-        tree, limits = self._tree, self._limits
-        models = _granted(model_calls, tree.model_calls, limits.max_model_calls)
-        tools = _granted(tool_calls, tree.tool_calls, limits.max_tool_calls)
-        tree.model_calls += models
-        tree.tool_calls += tools
-        error: Failure | None = None
-        if models < model_calls:
-            error = _limit("max_model_calls", limits.max_model_calls)
-        if tools < tool_calls:
-            error = _limit("max_tool_calls", limits.max_tool_calls)
-        return ChargeReply(granted_model_calls=models, granted_tool_calls=tools, error=error)
+    def next_number(self) -> int:
+        return next(self._numbers)
 
-    async def report(self, usage: Usage, cost: Cost) -> Totals:
-        self._step("report")
-        await anyio.lowlevel.checkpoint()
-        self.usage, self.cost = usage, cost
-        total_usage, total_cost = NO_USAGE, NO_COST
-        for host in self._tree.hosts.values():
-            if host.is_below(self._stamp.run_id):
-                total_usage, total_cost = total_usage + host.usage, total_cost + host.cost
-        return Totals(usage=usage, cost=cost, total_usage=total_usage, total_cost=total_cost)
+    async def reserve(self, request: ReserveRequest) -> ReserveReply:
+        await self._call("reserve")
+        reply = self._tree.registry.reserve(request, self._tree.supervisor.now())
+        self._tree.supervisor.arm()
+        return reply
+
+    async def slot(self, request: SlotRequest) -> ReserveReply:
+        await self._call("slot")
+        return self._tree.registry.slot(request, self._tree.supervisor.now())
+
+    async def throttle(self, report: ThrottleReport) -> None:
+        await self._call("throttle")
+        self._tree.registry.throttle(report, self._tree.supervisor.now())
+
+    async def budget(self) -> Budget:
+        await self._call("budget")
+        return self._tree.registry.budget(self.stamp.run_id)
+
+    async def report(self, usage: Usage, cost: Cost, settled: Mapping[int, int]) -> Totals:
+        await self._call("report")
+        report = RunReport(**self._numbered(), usage=usage, cost=cost, settled=dict(settled))
+        return self._tree.registry.report(report, self._tree.supervisor.now())
 
     # Spawning
 
-    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[Admission]:
-        self._step("admit")
-        await anyio.lowlevel.checkpoint()
+    async def admit(self, children: Sequence[ChildRequest]) -> Sequence[AdmitAnswer]:
+        await self._call("admit")
         self._tree.admissions.append(tuple(children))
-        return [self._admit(child) for child in children]
-
-    def _admit(self, child: ChildRequest) -> Admission:
-        limits = self._limits.narrow(child.limits)
-        depth = self._stamp.depth + 1
-        if self.cancelled is not None:
-            error = Failure(code="cancelled", message=f"the tree is cancelled: {self.cancelled}")
-            return Refused(run_id=child.run_id, error=error)
-        if self._limits.max_depth is not None and depth > self._limits.max_depth:
-            return Refused(run_id=child.run_id, error=_limit("max_depth", self._limits.max_depth))
-        if self._limits.max_runs is not None and len(self._tree.hosts) >= self._limits.max_runs:
-            return Refused(run_id=child.run_id, error=_limit("max_runs", self._limits.max_runs))
-        stamp = Stamp(
-            run_id=child.run_id, parent_run_id=self._stamp.run_id, root_run_id=self._stamp.root_run_id, depth=depth
+        self._requests.update({child.run_id: child for child in children})
+        request = AdmitRequest(
+            driver_id=_DRIVER,
+            parent_run_id=self.stamp.run_id,
+            attempt=self.stamp.attempt,
+            number=self.next_number(),
+            children=tuple(children),
         )
-        deadline = _deadline(limits, self._deadline)
-        MemoryHost(self._tree, stamp, limits, deadline)
-        self._requests[child.run_id] = child
-        return Admitted(
-            stamp=stamp,
-            lane=LaneAddress(queue="memory", lane=self._stamp.run_id),
-            limits=limits,
-            deadline=deadline,
-            actor_name=child.run_id,
-        )
+        return self._tree.registry.admit(request, self._tree.supervisor.now()).admissions
 
     async def run_child(self, admitted: Admitted, agent_key: str, value: Any) -> RunResult:
         self._step("run_child")
         tree = self._tree
-        host = tree.hosts[admitted.stamp.run_id]
-        call_id = self._requests[admitted.stamp.run_id].call_id
-        host.run = AgentRun(
+        host = MemoryHost(tree, admitted)
+        run = host.run = AgentRun(
             tree.agents.agent(agent_key),
             host,
             agents=tree.agents,
             key=agent_key,
             value=value,
             deps=tree.deps,
-            call_id=call_id,
+            call_id=self._requests[admitted.stamp.run_id].call_id,
         )
-        if host.cancelled is not None:
-            host.run.cancel(host.cancelled)
+        host.begin(run)
         # A task of its own, as another process would be.
-        result = await asyncio.shield(asyncio.ensure_future(host.run.execute()))
-        host.usage, host.cost = result.usage, result.cost  # what the report of an end does
+        result = await asyncio.shield(asyncio.ensure_future(run.execute()))
+        host.end(result)
         return result
 
     async def cancel_reason(self) -> str | None:
-        self._step("cancel_reason")
-        await anyio.lowlevel.checkpoint()
-        return self.cancelled
+        await self._call("cancel_reason")
+        return self._tree.registry.stopped(self.stamp.run_id, self.stamp.attempt)
 
     async def cancel_run(self, run_id: str, reason: str, grace: float | None = None) -> None:
-        self._step("cancel_run")
-        await anyio.lowlevel.checkpoint()
+        await self._call("cancel_run")
         self._tree.cancel(run_id, reason)
+
+    async def _call(self, name: str) -> None:
+        """Take the time of a call to another process; not at once, and cancelled like one."""
+        self._step(name)
+        await anyio.lowlevel.checkpoint()
 
     def _step(self, name: str) -> None:
         if self._tree.step is not None:
             self._tree.step(self, name)
 
-
-def _root_stamp() -> Stamp:
-    run_id = new_run_id()
-    return Stamp(run_id=run_id, parent_run_id=None, root_run_id=run_id)
-
-
-def _deadline(limits: Limits, inherited: float | None) -> float | None:
-    own = None if limits.deadline is None else time.time() + limits.deadline
-    return min((each for each in (own, inherited) if each is not None), default=None)
-
-
-def _granted(asked: int, used: int, allowed: int | None) -> int:
-    return asked if allowed is None else max(0, min(asked, allowed - used))
-
-
-def _limit(name: str, allowed: object) -> Failure:
-    return LimitExceededError(name, str(allowed), "tree").failure()
+    def _numbered(self) -> dict[str, Any]:
+        return {"run_id": self.stamp.run_id, "attempt": self.stamp.attempt, "number": self.next_number()}
 
 
 def _check_run(items: list[Any]) -> None:

@@ -30,6 +30,7 @@ from runtree.messages import (
     ToolProgress,
     TurnStarted,
     UsageUpdated,
+    Waiting,
 )
 
 STAMP: dict[str, Any] = {"run_id": "run", "parent_run_id": "parent", "root_run_id": "root", "depth": 1, "attempt": 2}
@@ -51,6 +52,7 @@ BODIES: Sequence[tuple[type[Item], dict[str, Any]]] = (
     (UsageUpdated, {"usage": NO_USAGE, "cost": NO_COST, "total_usage": NO_USAGE, "total_cost": NO_COST}),
     (AttemptDiscarded, {"scope": "model_call", "discarded_attempt": 1, "first_seq": 0, "last_seq": 3}),
     (ReplCall, {"session_id": "s", "phase": "completed", "call_kind": "model_query", "elapsed": 0.1, "outcome": "ok"}),
+    (Waiting, {"what": "budget", "detail": "openai:gpt-5", "duration": 1.5}),
     (Custom, {"name": "note", "data": {"any": ["json", None, 1.5]}}),
     (RunCompleted, {"output": {"answer": 42}}),
     (RunFailed, {"error": Failure(code="timeout", message="too slow")}),

@@ -18,7 +18,7 @@ def test_u08_parallel_children_never_exceed_a_limit() -> None:
     world.start(None, "r0", limits=Limits(max_tool_calls=9))
     for number in range(8):
         world.start("r0", f"c{number}")
-    replies = [world.charge(f"c{number}", tool_calls=2) for number in range(8)]
+    replies = [world.reserve(f"c{number}", model_calls=0, tool_calls=2)[1] for number in range(8)]
     assert [reply.granted_tool_calls for reply in replies] == [2, 2, 2, 2, 1, 0, 0, 0]
     for reply in replies[4:]:
         assert reply.error is not None
@@ -31,27 +31,29 @@ def test_x03_a_sub_tree_has_its_own_bound_inside_the_trees() -> None:
     world.start(None, "r0", limits=Limits(max_model_calls=5))
     world.start("r0", "a", limits=Limits(max_model_calls=2), agent="lead")
     world.start("a", "a1")
-    assert world.charge("a1", model_calls=3).granted_model_calls == 2
-    refused = world.charge("a", model_calls=1)
+    world.settle("a1", world.granted("a1"), world.granted("a1"), calls=2)
+    _, refused = world.reserve("a")
     assert refused.granted_model_calls == 0
     assert refused.error is not None
     assert "lead" in refused.error.message
-    assert world.charge("r0", model_calls=9).granted_model_calls == 3
+    world.settle("r0", *(world.granted("r0") for _ in range(3)), calls=3)
+    assert not world.reserve("r0")[1].granted_model_calls
 
 
 def test_one_bound_does_not_touch_the_other_kind_of_call() -> None:
     world = World()
     world.start(None, "r0", limits=Limits(max_model_calls=1))
-    reply = world.charge("r0", model_calls=2, tool_calls=7)
-    assert (reply.granted_model_calls, reply.granted_tool_calls) == (1, 7)
+    world.settle("r0", world.granted("r0"), calls=1)
+    _, reply = world.reserve("r0", tool_calls=7)
+    assert (reply.granted_model_calls, reply.granted_tool_calls) == (0, 7)
 
 
-def test_y13_a_repeated_charge_counts_once() -> None:
+def test_y13_a_repeated_request_counts_once() -> None:
     world = World()
     world.start(None, "r0", limits=Limits(max_tool_calls=2))
-    first = world.charge("r0", number=5, tool_calls=1)
-    assert world.charge("r0", number=5, tool_calls=1) == first
-    assert world.charge("r0", number=6, tool_calls=2).granted_tool_calls == 1
+    first = world.reserve("r0", number=5, model_calls=0, tool_calls=1)
+    assert world.reserve("r0", number=5, model_calls=0, tool_calls=1) == first
+    assert world.reserve("r0", number=6, model_calls=0, tool_calls=2)[1].granted_tool_calls == 1
 
 
 @pytest.mark.parametrize("fate", ["lost", "ended", "of an older attempt"])
@@ -63,7 +65,7 @@ def test_s7_a_run_that_is_over_makes_no_more_calls(fate: str) -> None:
         world.lose("r0")
     elif fate == "ended":
         world.end("r0")
-    reply = world.charge("r0", attempt=0 if "older" in fate else 1, model_calls=1)
+    _, reply = world.reserve("r0", attempt=0 if "older" in fate else 1)
     assert reply.granted_model_calls == 0
     assert reply.error is not None
 

@@ -116,7 +116,7 @@ def test_tokens_of_a_tree() -> None:
     world.start("r1", "a")
     world.report("a", 1)
     assert "max_tokens" in world.refused("r0", "b").message
-    assert world.charge("r0", model_calls=1).granted_model_calls == 0
+    assert world.reserve("r0", 1)[1].granted_model_calls == 0
 
 
 @pytest.mark.parametrize("fate", ["cancelled", "ended", "lost", "of an older attempt"])

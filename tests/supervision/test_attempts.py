@@ -195,7 +195,7 @@ def test_s7_a_lost_run_does_nothing_until_it_is_judged() -> None:
     world = tree()
     world.lose("b")
     assert world.refused("b", "b1").code == "cancelled"
-    assert world.charge("b", model_calls=1).granted_model_calls == 0
+    assert world.reserve("b")[1].granted_model_calls == 0
     assert world.registry.begin("b", 1) is not None
     world.end("b", tokens=5)
     assert world.run("b").live, "its process was only out of reach: it is too late for its end"
@@ -205,16 +205,16 @@ def test_s7_a_lost_run_does_nothing_until_it_is_judged() -> None:
 def test_s7_what_a_process_of_an_earlier_attempt_still_asks_is_refused() -> None:
     world = tree()
     world.admit("b", "b1", number=7)
-    world.charge("b", number=8, tool_calls=1)
+    world.reserve("b", number=8, model_calls=0, tool_calls=1)
     world.end("b1")
     world.lose_for_good("b")
     world.registry.begin("b", 2)
     assert world.refused("b", "b1", number=7, attempt=1).code == "cancelled"
-    assert world.charge("b", number=8, attempt=1, tool_calls=1).granted_tool_calls == 0
+    assert world.reserve("b", number=8, attempt=1, model_calls=0, tool_calls=1)[1].granted_tool_calls == 0
     # The new process counts its calls from the start.
     (admission,) = world.admit("b", "b2", number=7, attempt=2).admissions
     assert isinstance(admission, Admitted)
-    assert world.charge("b", number=8, attempt=2, tool_calls=1).granted_tool_calls == 1
+    assert world.reserve("b", number=8, attempt=2, model_calls=0, tool_calls=1)[1].granted_tool_calls == 1
 
 
 def test_s7_lanes_and_children_of_earlier_attempts_are_closed_already() -> None:

@@ -10,8 +10,9 @@ from runtree.actors.supervision.desk import Desk
 from runtree.actors.supervision.overview import drivers_of, view_of
 from runtree.actors.supervision.tally import OTHERS, Tally
 from runtree.messages import Cost, Usage
-from runtree.messages.control import ChargeRequest, RunReport
+from runtree.messages.control import RunReport
 from runtree.messages.overview import NamespaceView
+from runtree.messages.reservations import ReserveRequest
 
 from .world import DRIVER, World
 
@@ -63,7 +64,7 @@ def test_a_run_is_as_fresh_as_the_last_that_was_heard_of_it() -> None:
     desk = Desk(world.registry, lambda: world.now)
     told = {
         "begin": ("r0", 1),
-        "charge": (ChargeRequest(run_id="r0", attempt=1, number=1, model_calls=1).to_json(),),
+        "reserve": (ReserveRequest(run_id="r0", attempt=1, number=1, model_calls=1).to_json(),),
         "report": (RunReport(run_id="r0", attempt=1, number=2).to_json(),),
     }
     for now, (method, arguments) in enumerate(told.items(), 1):

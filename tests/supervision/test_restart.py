@@ -17,7 +17,7 @@ from runtree.actors.supervision.restored import pending_kills, restored
 from runtree.actors.supervision.saved import Batch
 from runtree.actors.supervision.store import Store
 from runtree.messages import Limits, ModelLimit
-from runtree.messages.control import AdmitRequest, CancelOrder, ChargeRequest, ChildRequest, EndReport, RunReport
+from runtree.messages.control import AdmitRequest, CancelOrder, ChildRequest, EndReport, RunReport
 from runtree.messages.errors import RuntreeError
 from runtree.messages.loss import LossReport
 from runtree.messages.reservations import ReserveRequest, SlotRequest
@@ -136,7 +136,6 @@ COMMAND = st.one_of(
     st.tuples(st.just("child"), NUMBER, st.sampled_from(BOUNDS), st.integers(1, 3)),
     st.tuples(st.just("began"), NUMBER),
     st.tuples(st.just("report"), NUMBER, ATTEMPT, st.integers(0, 30)),
-    st.tuples(st.just("charge"), NUMBER, st.integers(1, 3)),
     st.tuples(st.just("reserve"), NUMBER, st.integers(1, 40), st.integers(0, 2)),
     st.tuples(st.just("reserve"), NUMBER, st.integers(1, 40), st.integers(0, 2)),
     st.tuples(st.just("settle"), NUMBER, st.integers(0, 50), st.integers(0, 30)),
@@ -179,7 +178,7 @@ class Script:
         if name == "again":
             return self.calls[args[0] % len(self.calls)] if self.calls else None
         call: tuple[Any, ...] = getattr(self, f"_{name}")(self.runs[args[0] % len(self.runs)], *args[1:])
-        if name in {"child", "report", "charge", "reserve", "settle", "slot", "end", "lose", "judge"}:
+        if name in {"child", "report", "reserve", "settle", "slot", "end", "lose", "judge"}:
             self.calls.append(call)
         return call
 
@@ -230,9 +229,6 @@ class Script:
     def _slot(self, run_id: str, waiting: bool) -> tuple[Any, ...]:
         request = SlotRequest(run_id=run_id, attempt=1, number=next(self._numbers), waiting=waiting)
         return "slot", request, self.now
-
-    def _charge(self, run_id: str, calls: int) -> tuple[Any, ...]:
-        return "charge", ChargeRequest(run_id=run_id, attempt=1, number=next(self._numbers), tool_calls=calls)
 
     def _end(self, run_id: str, status: RunStatus, reusable: bool, from_stream: bool) -> tuple[Any, ...]:
         number = next(self._numbers)

@@ -15,8 +15,6 @@ from runtree.messages.control import (
     AdmitRequest,
     Admitted,
     CancelOrder,
-    ChargeReply,
-    ChargeRequest,
     ChildRequest,
     DriverHello,
     EndReport,
@@ -85,11 +83,6 @@ class World:
         (admission,) = self.admit(parent, name, **fields).admissions
         assert isinstance(admission, Refused), admission
         return admission.error
-
-    def charge(self, name: str, *, number: int | None = None, attempt: int = 1, **calls: int) -> ChargeReply:
-        """Ask for calls."""
-        number = next(self._numbers) if number is None else number
-        return self.registry.charge(ChargeRequest(run_id=name, attempt=attempt, number=number, **calls))
 
     def reserve(
         self, name: str, output: int = 0, *, number: int | None = None, attempt: int = 1, **fields: Any
