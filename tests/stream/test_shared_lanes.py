@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtree.actors.stream.emitter import Emitter
@@ -169,6 +169,7 @@ async def test_a_closed_lane_wakes_all_who_wait() -> None:
     assert process.waits == 1
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     counts=st.lists(st.integers(1, 30), min_size=1, max_size=8),

@@ -1,0 +1,75 @@
+"""A node that dies with runs on it (Y08). The nodes belong to a driver of their own."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.kit.driver import driver, exit_code
+from tests.kit.gates import Gates
+
+pytestmark = [pytest.mark.cluster, pytest.mark.multinode]
+
+_NODE_LOSS = """
+    import asyncio, json
+    from pathlib import Path
+
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from runtree import Runtime
+    from tests.kit.agents import hold, lead, leaf, user
+    from tests.kit.gates import Gates
+    from tests.kit.stream_check import check_ledger, check_stream
+
+    gates = Gates(Path({folder!r}))
+    small = {{"object_store_memory": 80 * 2**20}}
+    # By default a node that says nothing counts as dead after a quarter of a minute.
+    checks = {{"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}}
+
+    async def main():
+        head = {{"num_cpus": 2, "include_dashboard": False, "_system_config": checks, "temp_dir": {temp!r}, **small}}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        ray.init(cluster.address, log_to_driver=False)
+        async with Runtime(warm=1) as runtime:
+            await runtime.warmed()  # here, and its queue too
+            first = cluster.add_node(num_cpus=1, resources={{"side": 1}}, **small)
+            tree = lead(user("far", hold, resources={{"side": 1}}), leaf("near"))
+            run = await runtime.start(tree, "go", deps=gates)
+            await gates.passed("hold")
+            cluster.add_node(num_cpus=1, resources={{"side": 1}}, **small)
+            cluster.remove_node(first, allow_graceful=False)
+            items = []
+            async for item in run:
+                items.append(item)
+                if item.kind == "attempt_discarded":
+                    gates.open("go")  # not before: the processes of a dead node live on for a moment
+            result = await run.outcome()
+        check_stream(items)
+        check_ledger(items, result)
+        told = [item.run_id for item in items if item.kind == "attempt_discarded"]
+        gates.open("runs", json.dumps([
+            [record.agent, record.status, record.attempt, told.count(record.run_id)] for record in result.runs
+        ]))
+        ray.shutdown()
+        cluster.shutdown()
+
+    asyncio.run(main())
+"""
+
+
+async def test_y08_a_child_on_a_lost_node_is_started_again_on_another(tmp_path: Path) -> None:
+    gates = Gates(tmp_path / "gates")
+    gates.folder.mkdir()
+    # Short: the paths of Ray's sockets are limited in length.
+    with tempfile.TemporaryDirectory(prefix="rt") as temp:
+        script = _NODE_LOSS.format(folder=str(gates.folder), temp=temp)
+        with driver(script, tmp_path, {}) as process:
+            code = await exit_code(process)
+    assert code == 0, (tmp_path / "stderr").read_text()[-3000:]
+    assert sorted(json.loads(gates.content("runs"))) == [
+        ["far", "completed", 2, 1],
+        ["lead", "completed", 1, 0],
+        ["near", "completed", 1, 0],
+    ]
