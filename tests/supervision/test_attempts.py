@@ -310,10 +310,12 @@ class Losses:
             self.world.registry.begin(self.names[-1], 1)
 
     def judge(self, report: LossReport) -> None:
-        flagged = self.world.run(report.run_id).flag is not None
+        run = self.world.run(report.run_id)
+        flagged, decided = run.flag is not None, run.verdicts.get(report.attempt)
         verdict = self.world.judge(report)
         assert self.world.judge(report) == verdict
-        if verdict.again is not None:
+        assert decided in (None, verdict)
+        if verdict.again is not None and decided is None:
             assert not flagged
             assert not any(self.world.run(name).live for name in verdict.below)
 
