@@ -59,6 +59,7 @@ _NODE_LOSS = """
 """
 
 
+@pytest.mark.timeout(150)  # three nodes are started, one after the other
 async def test_y08_a_child_on_a_lost_node_is_started_again_on_another(tmp_path: Path) -> None:
     gates = Gates(tmp_path / "gates")
     gates.folder.mkdir()
@@ -66,7 +67,7 @@ async def test_y08_a_child_on_a_lost_node_is_started_again_on_another(tmp_path: 
     with tempfile.TemporaryDirectory(prefix="rt") as temp:
         script = _NODE_LOSS.format(folder=str(gates.folder), temp=temp)
         with driver(script, tmp_path, {}) as process:
-            code = await exit_code(process)
+            code = await exit_code(process, limit=140)
     assert code == 0, (tmp_path / "stderr").read_text()[-3000:]
     assert sorted(json.loads(gates.content("runs"))) == [
         ["far", "completed", 2, 1],
