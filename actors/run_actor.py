@@ -6,10 +6,13 @@ while the run's loop is blocked.
 
 import asyncio
 import importlib
+import importlib.util
 import logging
 import os
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from types import ModuleType
+from typing import Final, cast
 
 import anyio.lowlevel
 from pydantic import TypeAdapter
@@ -98,14 +101,15 @@ class RunActor:
         """Open the long-poll, and get ready what a first run would wait for; tells which process this is.
 
         Args:
-            queues: Names of the queue actors that the runs will talk to.
+            queues: Names of the queue actors that the runs will talk to; without any, only one run is to come, which loads what it needs.
         """
         if self._ready is None or (self._ready.done() and self._ready.exception() is not None):
             self._ready = asyncio.create_task(self._get_ready(queues))
         return await asyncio.shield(self._ready)
 
     async def _get_ready(self, queues: Sequence[str]) -> ProcessInfo:
-        await asyncio.to_thread(_preload)
+        if queues:
+            await asyncio.to_thread(_preload)
         await anyio.lowlevel.checkpoint()
         for queue in queues:
             await self._queues[queue].greet()
@@ -237,6 +241,9 @@ def _preload() -> None:
     for protocol in ("anthropic", "chat", "responses"):
         importlib.import_module(f"runtree.providers.{protocol}.model")
     importlib.import_module("httpcore")
+    if importlib.util.find_spec("sniffio") is None:
+        # httpcore asks for it with every lock, and a search through all folders that finds nothing was a sixth of a small run's CPU.
+        sys.modules.setdefault("sniffio", cast("ModuleType", None))
 
 
 class _LiveRun:

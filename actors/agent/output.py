@@ -130,9 +130,14 @@ def input_text(agent: Agent, value: Any) -> str:
         ) from None
 
 
+_TEXT: TypeAdapter[Any] = TypeAdapter(str)
+"""What nearly every run needs: made once."""
+
+
 def _adapter(agent: Agent, field: str) -> TypeAdapter[Any]:
+    hint: Any = getattr(agent, field)
     try:
-        return TypeAdapter(getattr(agent, field))
+        return _TEXT if hint is str else TypeAdapter(hint)
     except Exception as error:
         raise AgentDefinitionError(
             f"agent {agent.name}, {field}",
