@@ -200,7 +200,7 @@ class Leases:
     def alone(self, lease: Lease) -> bool:
         """Whether no other run holds the actor."""
         actor = self._held.get(lease.actor)
-        return actor is None or not actor.holders.keys() - {lease.number}
+        return actor is None or len(actor.holders) == (lease.number in actor.holders)
 
     def remove(self, actor: str) -> None:
         """Forget an idle actor that is gone."""
