@@ -77,6 +77,7 @@ class Supervisor:
         self._keeper: Keeper | None = None
         self._remove_store: Callable[[], None] | None = None
         self._problem: RuntreeError | None = None
+        self._store: str | None = None
         if not self._open():
             self._spawn(self._open_later())
 
@@ -152,6 +153,8 @@ class Supervisor:
             started=self._started,
             live_runs=live,
             ended_runs=len(self._registry.every_run()) - live,
+            store=self._store,
+            problem="" if self._problem is None else str(self._problem),
             drivers=drivers_of(self._registry),
         ).to_json()
 
@@ -344,6 +347,7 @@ class Supervisor:
         self._desk = Desk(self._registry)
         self._keeper = Keeper(self._mailboxes.changes, store.write, str(path))
         self._remove_store = store.remove
+        self._store = str(path)
         self._problem = None
         for kill in pending_kills(self._registry):
             self._spawn(self._make_sure(kill))

@@ -48,7 +48,9 @@ class SupervisorInfo(Value):
     ended_runs: int
     """Runs that have ended and are remembered."""
     store: str | None = None
-    """Where its state is kept; `None`: in memory only."""
+    """File that keeps its state; `None`: none could be opened."""
+    problem: str = ""
+    """Why it can't work at the moment."""
     drivers: tuple[DriverInfo, ...] = ()
     """Who has joined."""
 

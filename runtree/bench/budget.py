@@ -46,7 +46,11 @@ async def budget(address: str | None, tell: Tell, *, children: int, seconds: flo
             tokens = await _tokens(runtime, server, children)
             tell("decisions")
             rate = await _decisions(seconds)
-    return [*calls, *tokens, Figure(name="reservations and reports", value=rate, unit="/s", note=f"{_ASKERS} at once")]
+    return [
+        *calls,
+        *tokens,
+        Figure(name="reservations and settlements", value=rate, unit="/s", note=f"{_ASKERS} at once"),
+    ]
 
 
 async def _model_calls(runtime: Runtime, server: Endpoint, children: int) -> list[Figure]:
@@ -91,7 +95,7 @@ async def _decisions(seconds: float) -> float:
     )
     try:
         root = new_run_id()
-        limits = Limits(max_model_calls=10**9)
+        limits = Limits(max_tokens=10**12)
         await supervisor.admit(
             AdmitRequest(driver_id=driver_id, children=(ChildRequest(run_id=root, agent="root", limits=limits),))
         )
@@ -105,11 +109,14 @@ async def _decisions(seconds: float) -> float:
 
 
 async def _ask(supervisor: SupervisorClient, run_id: str, until: float) -> int:
-    """Ask for calls and report them, in turn; returns how often the supervisor answered."""
+    """Reserve tokens for a call and settle it, in turn; returns how often the supervisor answered."""
     number = 0
     while time.perf_counter() < until:
         number += 2
-        reply = await supervisor.reserve(ReserveRequest(run_id=run_id, attempt=1, number=number, model_calls=1))
+        request = ReserveRequest(
+            run_id=run_id, attempt=1, number=number, model_calls=1, input_tokens=100, output_tokens=100
+        )
+        reply = await supervisor.reserve(request)
         assert reply.granted_model_calls == 1
         usage = Usage(input_tokens=number, output_tokens=number, model_calls=number // 2)
         report = RunReport(run_id=run_id, attempt=1, number=number + 1, usage=usage, settled={number: 4})

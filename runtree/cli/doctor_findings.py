@@ -166,7 +166,10 @@ def _told_supervisor(topic: str, info: SupervisorInfo) -> Iterator[Finding]:
         yield _bad(topic, f"its supervisor runs runtree {theirs}, this is {ours}; {where}", fix)
     else:
         yield _good(topic, f"its supervisor is up: runtree {info.version}, protocol {info.wire_version}, {where}")
-    store = info.store or "memory only"
+    if info.problem:
+        fix = f"Repair what it says, or give up what runs: runtree down --namespace {info.namespace}"
+        yield _bad(topic, f"its supervisor can't work: {info.problem}", fix)
+    store = info.store or "kept nowhere"
     text = f"{count_text(info.live_runs, 'live run')}, {info.ended_runs:,} ended ones remembered; state: {store}"
     yield Finding(topic=topic, tone="plain", text=text)
     for driver in info.drivers:

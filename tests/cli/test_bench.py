@@ -15,9 +15,9 @@ from runtree.messages.errors import ConfigurationError
 from .conftest import Command
 
 
-def ask(server: Endpoint, model: str, *, token: str | None = None, role: str = "user") -> httpx.Response:
+def ask(server: Endpoint, model: str, *, token: str | None = None, role: str = "user", **fields: int) -> httpx.Response:
     headers = {"authorization": f"Bearer {server.token if token is None else token}"}
-    body = {"model": model, "messages": [{"role": role, "content": "go"}]}
+    body = {"model": model, "messages": [{"role": role, "content": "go"}], **fields}
     text = json.dumps(body, separators=(",", ":"))
     return httpx.post(f"{server.base_url}/chat/completions", content=text, headers=headers, trust_env=False, timeout=20)
 
@@ -25,6 +25,8 @@ def ask(server: Endpoint, model: str, *, token: str | None = None, role: str = "
 def test_the_model_server_answers_by_the_name_of_the_model_and_only_with_its_token() -> None:
     with endpoint() as server:
         assert ask(server, "burst-3").text.count('"content":"word "') == 3
+        cut = ask(server, "burst-3", max_tokens=2).text
+        assert (cut.count('"content":"word "'), cut.count('"length"')) == (2, 1)
         calls = ask(server, "calls-a:2,b:1").text
         assert [calls.count(f'"name":"{name}"') for name in "ab"] == [2, 1]
         assert ask(server, "lead-4").text.count('"name":"worker"') == 4

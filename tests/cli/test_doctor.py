@@ -28,6 +28,7 @@ SUPERVISOR = SupervisorInfo(
     started=0.0,
     live_runs=3,
     ended_runs=1000,
+    store="/tmp/state.db",  # noqa: S108 - a name, nobody opens it
     drivers=(DriverInfo(driver_id="d", host="here", pid=8, version=VERSION, live_runs=3, warm_idle=2, held=3),),
 )
 
@@ -59,7 +60,7 @@ def test_a_sound_cluster_has_no_problems_and_is_described() -> None:
     assert "at 10.0.0.1:6379, 1 node" in text
     assert "room for 85 more processes" in text
     assert f"Python 3.11.7, Ray 2.60.0, runtree {VERSION}" in text
-    assert "3 live runs, 1,000 ended ones remembered; state: memory only" in text
+    assert "3 live runs, 1,000 ended ones remembered; state: /tmp/state.db" in text
     assert "pool 2 warm and idle, 3 held" in text
     assert "OPENAI_API_KEY" in text
     assert "GROQ" not in text
@@ -81,6 +82,7 @@ def test_a_sound_cluster_has_no_problems_and_is_described() -> None:
         (facts(available={"CPU": 4.0}), "no node has memory left", "runtree ps"),
         (facts(here=machine(open_files=1024)), "may open 1,024 files", "ulimit -n"),
         (facts(supervisor=None, supervisor_problem="too old"), "did not tell what it is: too old", "runtree down"),
+        (facts(supervisor=SUPERVISOR.model_copy(update={"problem": "disk full"})), "can't work: disk full", "Repair"),
         (
             facts(supervisor=SUPERVISOR.model_copy(update={"version": "9"})),
             "its supervisor runs runtree 9",
@@ -158,3 +160,6 @@ async def test_on_a_cluster_it_tells_nodes_and_supervisor(ray_cluster: None, run
     assert seen.supervisor is not None
     assert [(driver.warm_idle, driver.held) for driver in seen.supervisor.drivers] == [(1, 0)]
     assert seen.supervisor.version == VERSION
+    assert seen.supervisor.store is not None
+    assert seen.supervisor.store.endswith("examined.db")
+    assert not seen.supervisor.problem
