@@ -224,7 +224,7 @@ class SupervisorClient:
                 await asyncio.sleep(pause)
 
     async def _greet(self) -> None:
-        await call(self._handle, "start", WIRE_VERSION, VERSION, part=PART)
+        await self._call("start", WIRE_VERSION, VERSION)
 
     async def _ask(self, method: str, *args: str | int) -> Any:
         """Make a small call, in one batch with what this process asks at the same time."""
