@@ -4,7 +4,8 @@ What can be computed from these is not kept: totals, counts over a sub-tree, who
 A field of `RunFacts`, `DriverFacts` or `ActorFacts` has the name of the field it keeps; `tests/supervision/test_facts.py` compares the two.
 """
 
-from typing import Any, Final, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar, get_origin
 
 from pydantic import Field
 
@@ -16,7 +17,7 @@ from ...messages.loss import LossReport, LossVerdict
 from ...messages.reservations import ReserveReply, ReserveRequest, SlotRequest
 from ...messages.result import AttemptRecord, RunStatus
 from ...messages.usage import NO_COST, NO_USAGE, Cost, Usage
-from ...messages.value import Value
+from ...messages.value import Value, set_extra, set_field_names, set_fields, set_private
 from .leases import Lease, Leases, Packing
 from .lending import NEVER
 from .lines import Ticket, Waiter
@@ -140,19 +141,31 @@ WAITERS: Final = frozenset({"waiting", "wants_slot", "postponed"})
 
 _OF_LEASES: Final = frozenset({"lease_numbers", "pool_shrunk"})
 _RUN_FIELDS: Final = tuple(name for name in RunFacts.model_fields if name not in {"driver_id", *WAITERS})
+_of_run: Final = attrgetter(*_RUN_FIELDS)
+_ALL_RUN_FIELDS: Final = set(RunFacts.model_fields)
+_GROWING: Final = tuple(
+    name for name in _RUN_FIELDS if get_origin(RunFacts.model_fields[name].annotation) in {dict, list, set}
+)
+"""Fields that are changed in place: the facts have copies of them."""
 _DRIVER_FIELDS: Final = tuple(name for name in DriverFacts.model_fields if name not in _OF_LEASES)
 
 
 def facts_of_run(run: Run) -> RunFacts:
     """Return what is kept of a run."""
-    kept = {name: getattr(run, name) for name in _RUN_FIELDS}
-    return RunFacts(
-        driver_id=run.driver.hello.driver_id,
-        waiting={number: _asked(waiter) for number, waiter in run.waiting.items()},
-        wants_slot=None if run.wants_slot is None else _asked(run.wants_slot),
-        postponed={run_id: _asked(waiter) for run_id, waiter in run.postponed.items()},
-        **kept,
-    )
+    fields: dict[str, Any] = dict(zip(_RUN_FIELDS, _of_run(run), strict=True))
+    for name in _GROWING:
+        fields[name] = fields[name].copy()
+    fields["driver_id"] = run.driver.hello.driver_id
+    fields["waiting"] = {number: Asked[ReserveRequest](**_asked(waiter)) for number, waiter in run.waiting.items()}
+    fields["wants_slot"] = None if run.wants_slot is None else Asked[SlotRequest](**_asked(run.wants_slot))
+    fields["postponed"] = {run_id: Asked[ChildRequest](**_asked(waiter)) for run_id, waiter in run.postponed.items()}
+    # Made at each change of a run from values that were checked before: checked again, it takes three times as long.
+    facts = RunFacts.__new__(RunFacts)
+    set_fields(facts, fields)
+    set_field_names(facts, _ALL_RUN_FIELDS)
+    set_extra(facts, None)
+    set_private(facts, None)
+    return facts
 
 
 def restore_waiters(run: Run, facts: RunFacts) -> None:

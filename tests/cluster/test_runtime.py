@@ -110,9 +110,12 @@ async def test_y06_one_namespace_one_supervisor(runtime: Runtime, narrow: Runtim
         assert (await run.result()).output == "done"
         namespaces = ray_state.namespaces_of("supervisor")
         assert len(set(namespaces)) == len(namespaces)
+        kept = ray_state.session_folder() / "runtree" / "elsewhere.db"
+        assert kept.exists()
         async with Observer(namespace="elsewhere") as observer:
             assert await observer.down()
             assert not await observer.down()
+        assert not kept.exists()
 
 
 async def test_y05_supervisor_of_another_version(runtime: Runtime) -> None:
