@@ -1,16 +1,14 @@
-"""HTTP for all providers: one client for each event loop and server, and the conversation that turns an answer into events.
+"""HTTP for all providers: the conversation that turns an answer into events.
 
-Model objects hold no client, so that they pickle; they name a server and this module has the connections.
+Model objects hold no client, so that they pickle; they name a server and `clients` has the connections.
 """
 
 import asyncio
 import os
 import socket
-import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Protocol, cast
 
 import anyio
@@ -19,6 +17,7 @@ import httpx
 from ..messages.failure import Failure
 from ..messages.model import Failed, ModelEvent
 from ..messages.usage import NO_USAGE
+from .clients import lend
 from .failures import from_answer, from_transport
 
 CONNECT_TIMEOUT = 10.0
@@ -26,13 +25,7 @@ CONNECT_TIMEOUT = 10.0
 
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.25
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=30.0)
-
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.LocalProtocolError)
-
-_Keeper = AsyncGenerator[httpx.AsyncClient, None]
-_clients: dict[asyncio.AbstractEventLoop, dict[str, tuple[httpx.AsyncClient, _Keeper]]] = {}
 
 
 class Decoder(Protocol):
@@ -86,8 +79,9 @@ async def converse(exchange: Exchange, decoder: Decoder) -> AsyncGenerator[Model
     failure: Failure | None = None
     free = False
     response: httpx.Response | None = None
+    lent = await lend(exchange.url)
     try:
-        response = await _send(exchange, deadline)
+        response = await _send(exchange, lent.client, deadline)
         if response.status_code >= 300:
             failure = await _refused(exchange, response, deadline)
             free = response.status_code < 500
@@ -106,8 +100,11 @@ async def converse(exchange: Exchange, decoder: Decoder) -> AsyncGenerator[Model
         free = isinstance(error, _NEVER_SENT)
     finally:
         deadline.cancel()
-        if response is not None:
-            await response.aclose()
+        try:
+            if response is not None:
+                await response.aclose()
+        finally:
+            lent.give_back()
     if deadline.passed and not decoder.ended:
         failure = _too_slow(exchange)
     if failure is not None and not decoder.ended:
@@ -117,66 +114,6 @@ async def converse(exchange: Exchange, decoder: Decoder) -> AsyncGenerator[Model
         return
     for event in decoder.finish():
         yield event
-
-
-async def client_for(url: httpx.URL) -> httpx.AsyncClient:
-    """Return this event loop's client for a server.
-
-    It is closed when the loop ends in the ordinary way: the client is kept by an asynchronous generator, and loops close those last.
-    """
-    loop = asyncio.get_running_loop()
-    if loop not in _clients:
-        _forget_dead_loops()
-    kept = _clients.setdefault(loop, {})
-    server = f"{url.scheme}://{url.netloc.decode('ascii')}"
-    if server not in kept:
-        client = _make_client(url)
-        keeper = _keep(client)
-        kept[server] = (client, keeper)
-        await anext(keeper)
-    return kept[server][0]
-
-
-async def close_clients() -> None:
-    """Close the clients of this event loop; the next call makes new ones."""
-    kept = _clients.pop(asyncio.get_running_loop(), {})
-    for _, keeper in kept.values():
-        await keeper.aclose()
-
-
-async def _keep(client: httpx.AsyncClient) -> _Keeper:
-    try:
-        yield client
-    finally:
-        _clients.pop(asyncio.get_running_loop(), None)
-        await client.aclose()
-
-
-def _forget_dead_loops() -> None:
-    for loop in [loop for loop in _clients if loop.is_closed()]:
-        del _clients[loop]
-
-
-def _make_client(url: httpx.URL) -> httpx.AsyncClient:
-    local = url.host in _LOOPBACK
-    return httpx.AsyncClient(
-        limits=_LIMITS,
-        verify=_certificates() if url.scheme == "https" or not local else _no_certificates(),
-        trust_env=not local,
-        follow_redirects=False,
-    )
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    # Reading the certificates takes tens of milliseconds: once a process, not once a client.
-    return httpx.create_ssl_context()
-
-
-@cache
-def _no_certificates() -> ssl.SSLContext:
-    # For plain HTTP on this machine: trusts nobody, costs nothing.
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class _Deadline:
@@ -220,8 +157,7 @@ class _Deadline:
                 pass  # it is closed already
 
 
-async def _send(exchange: Exchange, deadline: _Deadline) -> httpx.Response:
-    client = await client_for(exchange.url)
+async def _send(exchange: Exchange, client: httpx.AsyncClient, deadline: _Deadline) -> httpx.Response:
     timeout = httpx.Timeout(exchange.idle_timeout, connect=exchange.connect_timeout, pool=None)
     request = client.build_request(
         "POST", exchange.url, headers=dict(exchange.headers), content=exchange.body, timeout=timeout

@@ -9,8 +9,9 @@ import anyio
 import httpx
 import pydantic_core
 
+from ..clients import client_for
 from ..failures import from_transport
-from ..http import CONNECT_TIMEOUT, client_for
+from ..http import CONNECT_TIMEOUT
 from ..secrets import clean
 from .recording import Recording
 

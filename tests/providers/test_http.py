@@ -9,7 +9,7 @@ import anyio
 import httpx
 
 from runtree.messages.model import TextDelta
-from runtree.providers.http import _clients, client_for, close_clients
+from runtree.providers.clients import ANSWERS_AT_ONCE, _clients, client_for, close_clients, lend
 from tests.kit.loopback import Answer, Loopback, hang, send
 
 from .answers import chunk, stream
@@ -79,6 +79,23 @@ async def test_one_object_serves_concurrent_calls(loopback: Loopback) -> None:
         for _ in range(20):
             tasks.start_soon(one)
     assert texts == ["Grüße 🌲"] * 20
+
+
+async def test_many_answers_at_once_are_spread_over_clients_with_few_connections() -> None:
+    url = httpx.URL("http://127.0.0.1:9")
+    lent = [await lend(url) for _ in range(ANSWERS_AT_ONCE * 3)]
+    clients = {id(each.client): each for each in lent}
+    assert [each.answers for each in clients.values()] == [ANSWERS_AT_ONCE] * 3
+    for each in lent:
+        each.give_back()
+    assert (await lend(url)).client is await client_for(url) is lent[0].client
+    last = lent[-1]
+    last.used -= 3600
+    await lend(url)
+    assert last.client.is_closed
+    assert not lent[ANSWERS_AT_ONCE].client.is_closed
+    await close_clients()
+    assert all(each.client.is_closed for each in clients.values())
 
 
 def test_clients_are_closed_with_their_loop() -> None:
