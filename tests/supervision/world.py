@@ -48,10 +48,11 @@ def spent(tokens: int) -> dict[str, Any]:
 class World:
     """The registry under test."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, watched: bool = True, **options: Any) -> None:
         self.mailboxes = Mailboxes()
         self.registry = Registry("test", self.mailboxes)
-        watch(self.registry)
+        if watched:
+            watch(self.registry)
         self.registry.join(hello(**options), 0.0)
         self.now = 0.0
         self._numbers = itertools.count(1)
