@@ -1,7 +1,6 @@
 """The caller's side of a run: its stream, its result, its cancel."""
 
 import asyncio
-import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,15 +9,7 @@ from typing import Any
 import anyio
 
 from ..messages.errors import RunCancelledError, RunFailedError, RuntimeClosedError, RuntimeUnavailableError
-from ..messages.failure import Failure
-from ..messages.items import (
-    TERMINAL_KINDS,
-    Item,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
-    StreamItem,
-)
+from ..messages.items import TERMINAL_KINDS, Item, StreamItem
 from ..messages.result import CancelReport, RunRecord, RunResult, RunStatus
 from ..messages.usage import Totals
 from .agent import Agent, parse_output
@@ -98,7 +89,7 @@ class RunHandle:
             try:
                 items = self._decode(await self._next_taken())
             except RuntimeUnavailableError:
-                items = [await self._end_without_stream()]
+                items = await self._end_without_stream()
             if items:
                 self._ended = _ends(items[-1], self.run_id)
                 return items
@@ -184,22 +175,14 @@ class RunHandle:
             self._fetch = None
         return items
 
-    async def _end_without_stream(self) -> StreamItem:
-        """Make the terminal item of a run whose queue is gone."""
+    async def _end_without_stream(self) -> list[StreamItem]:
+        """Make the missing ends of a tree whose queue is gone for good."""
         if self._session.call.cancelled():
             raise RuntimeClosedError("reading the stream of a RunHandle")
         result = await asyncio.shield(self._session.call)
-        attempt, seq = self._frames.last_of(self.run_id)
-        totals = Totals(
-            usage=result.usage, cost=result.cost, total_usage=result.total_usage, total_cost=result.total_cost
-        )
-        fields: dict[str, Any] = {**dict(self._session.admitted.stamp), **dict(totals)}
-        fields |= {"attempt": attempt, "seq": seq + 1, "time": time.time()}
-        if result.status == "completed":
-            return RunCompleted(**fields, output=result.output)
-        if result.status == "cancelled":
-            return RunCancelled(**fields, reason=result.error.message if result.error else "", forced=result.forced)
-        return RunFailed(**fields, error=result.error or Failure(code="lost", message="its stream was lost"))
+        ledger = await self._session.ledger()
+        end = self._session.end_of(result, ledger, self._frames.attempt_of(self.run_id))
+        return list(self._frames.read([end.to_bytes()], ledger=ledger))
 
     async def _let_it_end(self, waiting: "asyncio.Task[Any] | None") -> None:
         """See to it that a full stream which nobody reads does not hold up the run that `waiting` wants the end of."""

@@ -1,6 +1,7 @@
 """The producers' side of the lanes in a queue actor."""
 
 import asyncio
+import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -9,15 +10,18 @@ from ..messages.codec import Frame
 from ..messages.control import LaneAddress
 from ..messages.items import Stamp, TerminalItem
 from .remote import Handle, UnreachableError, call, find
-from .stream.lane_port import PushReply
+from .stream.lane_port import Flow, PushReply
 from .stream.lanes import Bounds
 from .stream.shared_lanes import Push, SharedLanes
 from .stream.tracking import Ending, Standing
 
 PART: Final = "stream queue"
 
-_RETRY_PAUSES: Final = (0.1, 0.3, 1.0, 3.0)
-"""Seconds between the tries of a call to a queue that is out of reach for the moment."""
+_RETRY_SECONDS: Final = 60.0
+"""How long a call is repeated to a queue that is out of reach: a killed one is back within some seconds, on a lost node after Ray's health check."""
+
+_RETRY_PAUSES: Final = (0.05, 0.5)
+"""Seconds between the tries, jittered, since all producers of a queue try again together."""
 
 _WAIT_TIMEOUT: Final = 60.0
 """Twice the longest wait of a queue: beyond it the queue hangs."""
@@ -54,6 +58,23 @@ class LaneClient:
     async def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None) -> None:
         """Make a lane."""
         await self._call("open", lane, root_run_id, bounds, upstream)
+
+    async def get(self, lane: str, max_items: int, max_bytes: int) -> list[bytes]:
+        """Take the oldest frames of a lane; none when none came for a while."""
+        frames: list[bytes] = await self._call("get", lane, max_items, max_bytes)
+        return frames
+
+    async def set_flow(self, root_run_id: str, flow: Flow) -> None:
+        """Change what the full buffers of a tree do."""
+        await self._call("set_flow", root_run_id, flow)
+
+    async def drop(self, root_run_id: str) -> None:
+        """Forget a tree."""
+        await self._call("drop", root_run_id)
+
+    async def let_holes_pass(self, root_run_ids: Sequence[str]) -> None:
+        """Take items of trees that lost another queue."""
+        await self._call("let_holes_pass", root_run_ids)
 
     async def greet(self) -> None:
         """Make the connection, so that the first push does not wait for it."""
@@ -98,12 +119,14 @@ class LaneClient:
     async def _call(self, method: str, *args: Any) -> Any:
         """Call a method; again if the queue is out of reach for a moment. Every call may be repeated: frames are numbered, the rest is idempotent."""
         handle = self._handle or await self._actor()
-        for pause in _RETRY_PAUSES:
+        deadline = asyncio.get_running_loop().time() + _RETRY_SECONDS
+        while True:
             try:
                 return await call(handle, method, *args, part=PART, timeout=_WAIT_TIMEOUT)
             except UnreachableError:
-                await asyncio.sleep(pause)
-        return await call(handle, method, *args, part=PART, timeout=_WAIT_TIMEOUT)
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(random.uniform(*_RETRY_PAUSES))
 
     async def _actor(self) -> Handle:
         self._handle = await find(self.queue, self._namespace, PART)

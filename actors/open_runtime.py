@@ -26,12 +26,12 @@ from ..messages.version import VERSION
 from ..providers import secrets
 from .admission import admitted_or_raise, check_limits, checked_tags, packed_messages
 from .agent import Agent, AgentSet
+from .driver_queues import DriverQueues
 from .handle import RunHandle
 from .jobs import Keys, RunJob, TreeContext
-from .lane_client import QueueClients
 from .pickling import pack
 from .pool import Pool
-from .remote import ActorGoneError, Handle, call, kill
+from .remote import ActorGoneError
 from .run_actor import start_run_actor
 from .run_call import RunCaller
 from .run_channels import RunChannels
@@ -49,7 +49,7 @@ class OpenRuntime:
     def __init__(
         self,
         supervisor: SupervisorClient,
-        queues: dict[str, Handle],
+        queues: DriverQueues,
         pool: Pool,
         driver_id: str,
         given_secrets: Mapping[str, str],
@@ -66,8 +66,7 @@ class OpenRuntime:
         self._bounds = bounds
         self._schedule_timeout = schedule_timeout
         self._cancel_unread = cancel_unread
-        self._clients = QueueClients(supervisor.namespace)
-        self._caller = RunCaller(supervisor, self._clients, start_run_actor, RunChannels())
+        self._caller = RunCaller(supervisor, queues.clients, start_run_actor, RunChannels())
         self._sessions: dict[str, Session] = {}
         self._poll = asyncio.create_task(supervisor.poll_for_ever(driver_id, self._obey))
 
@@ -100,8 +99,16 @@ class OpenRuntime:
         )
         reply = await self.supervisor.admit(AdmitRequest(driver_id=self._driver_id, children=(request,)))
         admitted = admitted_or_raise(reply.admissions[0])
-        queue = self._queues[admitted.lane.queue]
-        await call(queue, "open", admitted.lane.lane, run_id, self._bounds, None, part="stream queue")
+        session = Session(
+            admitted,
+            self._queues,
+            self.supervisor,
+            self._bounds,
+            on_reader_gone=(lambda: self.cancel(run_id, "its reader is gone", EXIT_GRACE))
+            if self._cancel_unread
+            else None,
+        )
+        await session.open()
         job = RunJob(
             tree=tree,
             admitted=admitted,
@@ -111,17 +118,7 @@ class OpenRuntime:
             tags=labels,
         )
         root_call = asyncio.create_task(self._caller.run(job, keys, agent.resources, agent.unrepeatable))
-        session = Session(
-            admitted,
-            list(self._queues.values()),
-            self._clients,
-            queue,
-            self._bounds.flow,
-            root_call,
-            on_reader_gone=(lambda: self.cancel(run_id, "its reader is gone", EXIT_GRACE))
-            if self._cancel_unread
-            else None,
-        )
+        session.follow(root_call)
         self._sessions[run_id] = session
         root_call.add_done_callback(lambda _: self._sessions.pop(run_id, None))
         return RunHandle(agent, session, self.supervisor, self.cancel)
@@ -145,8 +142,7 @@ class OpenRuntime:
                 each.call.cancel()
             self._poll.cancel()
             await self.pool.aclose()
-            for queue in self._queues.values():
-                kill(queue)
+            await self._queues.aclose()
             with contextlib.suppress(ActorGoneError):  # somebody ended it for good
                 await self.supervisor.leave(self._driver_id)
 

@@ -159,6 +159,7 @@ class RunActor:
                     status=result.status,
                     error=result.error,
                     reusable=reusable,
+                    last_seq=host.next_seq - 1,
                 )
             )
         finally:

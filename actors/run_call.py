@@ -152,15 +152,19 @@ class RunCaller:
         """Have nothing more taken of an attempt; returns a tool that must not run twice and whose call may have been made, if there is one."""
         stamp, home = admitted.stamp, admitted.lane
         own = own_lane if own_lane is not None and own_lane.queue != home.queue else home
+        calls: dict[str, str] = {}
         try:
             standing = await self._queues[own.queue].standing(stamp, own.lane, seal=True)
-            calls = standing.open_calls
+            calls, certain = standing.open_calls, standing.certain
             if own is not home:
                 before = await self._queues[home.queue].standing(stamp, home.lane, seal=False)
                 calls = {
                     each: before.open_calls[each] for each in before.open_calls.keys() - standing.completed
                 } | calls
+                certain = certain and before.certain
         except RuntimeUnavailableError:
+            certain = False
+        if not certain:
             # Nobody knows which calls were made.
             calls = {name: name for name in unrepeatable}
         return next((name for name in calls.values() if name in unrepeatable), None)
@@ -189,6 +193,7 @@ class RunCaller:
             error=error,
             reusable=False,
             from_stream=True,
+            last_seq=end.seq,
         )
         await self._supervisor.end(report)
         return _result_of(end)

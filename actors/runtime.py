@@ -5,7 +5,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 import anyio
 
@@ -21,18 +21,15 @@ from ..messages.transcript import Message
 from ..messages.version import VERSION, WIRE_VERSION
 from .agent import Agent
 from .connection import connect
+from .driver_queues import DriverQueues
 from .handle import RunHandle, started
 from .model_limits import checked_model_limits
 from .open_runtime import EXIT_GRACE, OpenRuntime
 from .pool import Pool
-from .remote import MIB, Handle, call, create, shut_down
+from .remote import MIB, shut_down
 from .stream.lane_port import Flow
 from .stream.lanes import Bounds
-from .stream_queue import GROUPS, StreamQueue
 from .supervisor_client import SupervisorClient
-
-START_TIMEOUT: Final = 60.0
-"""Seconds for a queue actor to start: it asks for nothing that could be used up."""
 
 
 class Runtime:
@@ -195,25 +192,31 @@ class Runtime:
     async def _enter(self) -> "OpenRuntime":
         driver_id = new_run_id()
         supervisor = await SupervisorClient.start(self._namespace)
-        queues = [await self._start_queue(f"queue:{driver_id}:{index}") for index in range(self._queue_actors)]
-        hello = DriverHello(
-            driver_id=driver_id,
-            host=platform.node(),
-            pid=os.getpid(),
-            version=VERSION,
-            wire_version=WIRE_VERSION,
-            queues=tuple(f"queue:{driver_id}:{index}" for index in range(self._queue_actors)),
-            spread_lanes=self._spread_lanes,
-            warm=self._warm,
-            warm_idle_seconds=self._warm_idle_seconds,
-            model_limits=self._model_limits,
-        )
-        await supervisor.hello(hello)
-        pool = Pool(supervisor, driver_id, hello.queues, self._warm, self._schedule_timeout)
+        queues = DriverQueues(supervisor, driver_id, self._queue_actors)
+        try:
+            await queues.start()
+            await supervisor.hello(
+                DriverHello(
+                    driver_id=driver_id,
+                    host=platform.node(),
+                    pid=os.getpid(),
+                    version=VERSION,
+                    wire_version=WIRE_VERSION,
+                    queues=queues.names,
+                    spread_lanes=self._spread_lanes,
+                    warm=self._warm,
+                    warm_idle_seconds=self._warm_idle_seconds,
+                    model_limits=self._model_limits,
+                )
+            )
+        except BaseException:
+            await queues.aclose()
+            raise
+        pool = Pool(supervisor, driver_id, queues.names, self._warm, self._schedule_timeout)
         pool.fill()
         return OpenRuntime(
             supervisor,
-            dict(zip(hello.queues, queues, strict=True)),
+            queues,
             pool,
             driver_id,
             self._secrets,
@@ -221,13 +224,6 @@ class Runtime:
             self._schedule_timeout,
             cancel_unread=self._on_reader_gone == "cancel",
         )
-
-    async def _start_queue(self, name: str) -> Handle:
-        handle = create(
-            StreamQueue, name, self._namespace, groups=GROUPS, name=name, namespace=self._namespace, num_cpus=0
-        )
-        await call(handle, "start", part="stream queue", timeout=START_TIMEOUT)
-        return handle
 
     def _disconnect(self) -> None:
         if self._owns_ray:

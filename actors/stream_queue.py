@@ -14,10 +14,10 @@ from ..messages.errors import InternalError, RuntreeError
 from ..messages.items import Stamp
 from .lane_client import QueueClients
 from .metrics import PUBLISH_SECONDS, QueueMetrics
-from .remote import in_group, put
+from .remote import UnreachableError, in_group, put
 from .stream.buffer import Buffer
 from .stream.lane_port import Flow, PushReply
-from .stream.lanes import Bounds, Lanes
+from .stream.lanes import Bounds, Lanes, Opening
 from .stream.relay import Relay
 from .stream.shared_lanes import Push
 from .stream.signal import Signal
@@ -38,7 +38,7 @@ def poll_seconds() -> float:
 
 
 class StreamQueue:
-    """The actor. `start` has to be called first, once."""
+    """The actor. Its driver calls `start` first, and again when Ray had to start it again, empty: until then every other call is told to try again."""
 
     def __init__(self, name: str, namespace: str) -> None:
         self._name = name
@@ -56,10 +56,35 @@ class StreamQueue:
         # Ray shows it in its dashboard and before each line the actor logs.
         return self._name
 
-    async def start(self) -> None:
-        """Make the loop of the default group the home of the state."""
+    async def start(self, lanes: Sequence[Opening] = ()) -> None:
+        """Make the loop of the default group the home of the state, and begin.
+
+        Args:
+            lanes: What live trees had here before the process was lost, upstream lanes first.
+        """
         self._home = asyncio.get_running_loop()
-        self._publishing = self._home.create_task(self._publish())
+        if self._publishing is None:
+            self._publishing = self._home.create_task(self._publish())
+        self._lanes.let_holes_pass(opening.root_run_id for opening in lanes)
+        for opening in lanes:
+            await self.open(opening.lane, opening.root_run_id, opening.bounds, opening.upstream)
+
+    @in_group("read")
+    async def watch(self) -> bool:
+        """Wait for a while; False at once if the state is gone and `start` is due."""
+        if self._home is None:
+            return False
+        await asyncio.sleep(poll_seconds())
+        return True
+
+    @in_group("control")
+    async def let_holes_pass(self, root_run_ids: Sequence[str]) -> None:
+        """Take items of trees that lost another queue; see `Lanes.let_holes_pass`."""
+
+        async def let_pass() -> None:
+            self._lanes.let_holes_pass(root_run_ids)
+
+        await self._at_home(let_pass())
 
     async def push(self, lane: str, frames: Sequence[bytes]) -> PushReply:
         """Offer frames; see `LanePort.push`."""
@@ -241,13 +266,20 @@ class StreamQueue:
             metrics.publish(self._lanes.depth())
             await asyncio.sleep(PUBLISH_SECONDS)
 
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._home is None:
+            raise UnreachableError("stream queue", "it was restarted and is empty still", "Try again")
+        return self._home
+
     def _check_home(self) -> None:
-        if asyncio.get_running_loop() is not self._home:
+        if asyncio.get_running_loop() is not self._started():
             raise InternalError("the state of a StreamQueue was touched from a foreign event loop")
 
     async def _at_home(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run work on the home loop, from whatever loop this is called."""
-        if self._home is None:
+        try:
+            home = self._started()
+        except UnreachableError:
             work.close()
-            raise RuntreeError("a StreamQueue was called before it was started")
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
+            raise
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))

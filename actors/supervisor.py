@@ -131,6 +131,11 @@ class Supervisor:
         self._check()
         return [record.to_json() for record in self._registry.ledger(run_id)]
 
+    async def lanes(self, driver_id: str) -> list[str]:
+        """Return the lanes that live runs of a driver need, upstream lanes first."""
+        mine = (run for run in self._registry.every_run() if run.driver.hello.driver_id == driver_id)
+        return [lane.to_json() for run in mine if (lane := run.open_lane()) is not None]
+
     async def runs(self, ended: bool) -> list[str]:
         """Return the live runs, or all that are remembered."""
         self._check()

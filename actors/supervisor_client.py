@@ -14,6 +14,7 @@ from ..messages.control import (
     DriverHello,
     EndReport,
     LaneAddress,
+    OpenLane,
     Order,
     PollReply,
     RunReport,
@@ -172,6 +173,10 @@ class SupervisorClient:
     async def ledger(self, run_id: str) -> tuple[RunRecord, ...]:
         """Return the records of a run and all below it."""
         return tuple(RunRecord.from_json(record) for record in await self._call("ledger", run_id))
+
+    async def lanes(self, driver_id: str) -> tuple[OpenLane, ...]:
+        """Return the lanes that live runs of a driver need, upstream lanes first."""
+        return tuple(OpenLane.from_json(lane) for lane in await self._call("lanes", driver_id))
 
     async def runs(self, *, ended: bool) -> tuple[RunInfo, ...]:
         """Return the live runs, or all that are remembered."""

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from .items import DELTA_KINDS, ITEM_TYPES, Item, ItemsDropped, Stamp, StreamItem, UnknownItem
+from .items import DELTA_KINDS, ITEM_TYPES, TERMINAL_KINDS, Item, ItemsDropped, Stamp, StreamItem, UnknownItem
 
 MAX_LINE_BYTES: Final = 1024 * 1024
 """Size of an item beyond which its line only refers to it; what it says is kept outside of the bounded buffers."""
@@ -234,6 +234,21 @@ class Frame:
             rows[0] = _Row(line, Mark(0, "items_dropped", None, seq + 1), first.seq)
         return self._of_rows(rows, seq + 1)
 
+    def end_at(self, seq: int) -> "Frame | None":
+        """Return the end of an attempt under another number: whoever wrote it did not know how far the run had come.
+
+        `None` if the frame has no such end: no terminal item, and nothing that discards the attempt.
+        """
+        mark = self.marks[-1] if self.marks else None
+        if mark is None or mark.kind not in TERMINAL_KINDS | {"attempt_discarded"}:
+            return None
+        row = from_json(self.line(mark.index))
+        if mark.kind == "attempt_discarded":
+            if row["scope"] != "run":
+                return None
+            row["last_seq"] = seq - 1
+        return Frame.of(self.stamp, seq, seq, [to_json({**row, "seq": seq})], [Mark(0, mark.kind)])
+
     def cut(self, max_items: int, max_bytes: int) -> "tuple[Frame, Frame | None]":
         """Return the front of the frame that keeps to the bounds, one line at least, and the rest of it."""
         rows = list(self._rows())
@@ -274,6 +289,12 @@ def _resolved(row: dict[str, Any], large: Mapping[str, bytes]) -> dict[str, Any]
     line = large.get(row["ref"])
     if line is not None:
         whole: dict[str, Any] = from_json(line)
-        return whole
+        return {**whole, "seq": row["seq"]}
     seq = row["seq"]
-    return {"kind": "items_dropped", "seq": seq, "time": row["time"], "count": 1, "first_seq": seq, "last_seq": seq}
+    if row["kind"] == "run_completed":
+        # The end itself always arrives; what made it large is gone.
+        unknown = {"precision": "unknown"}
+        accounts = dict.fromkeys(("usage", "cost", "total_usage", "total_cost"), unknown)
+        return {"kind": "run_completed", "seq": seq, "time": row["time"], "output": None, **accounts}
+    gap = {"count": 1, "first_seq": seq, "last_seq": seq, "lost": True}
+    return {"kind": "items_dropped", "seq": seq, "time": row["time"], **gap}

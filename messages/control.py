@@ -25,6 +25,17 @@ class LaneAddress(Value):
     """Id of the lane."""
 
 
+class OpenLane(Value):
+    """A lane that some live runs need."""
+
+    lane: LaneAddress
+    """Where it is."""
+    root_run_id: str
+    """The tree it belongs to."""
+    upstream: LaneAddress
+    """The lane its items go to."""
+
+
 class DriverHello(Value):
     """A driver introduces itself."""
 
@@ -192,6 +203,8 @@ class EndReport(RunReport):
     """Whether its actor can take another run."""
     from_stream: bool = False
     """Told by its caller, who found the end in the stream after the process was gone."""
+    last_seq: int | None = None
+    """Number of its terminal item."""
 
 
 class CancelRequest(Value):

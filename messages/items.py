@@ -203,15 +203,17 @@ class Waiting(Item):
 
 
 class ItemsDropped(Item):
-    """Stands in the place of deltas that were dropped; its `seq` is that of the last of them."""
+    """Stands in the place of items that were dropped; its `seq` is that of the last of them."""
 
     kind: Literal["items_dropped"] = "items_dropped"
     count: int
-    """How many."""
+    """How many; where `lost` is set, at least so many."""
     first_seq: int
     """First missing number."""
     last_seq: int
     """Last missing number."""
+    lost: bool = Field(default=False, exclude_if=lambda value: value is False)
+    """The queue that held them is gone: items of every kind may be among them. Otherwise all were deltas."""
 
 
 class TerminalItem(Item):

@@ -62,8 +62,12 @@ class RunRecord(Value):
     """Seconds since the epoch; `None` while it is live."""
     error: Failure | None = None
     """Why it did not complete."""
+    parent_attempt: int = Field(default=1, exclude_if=lambda value: value == 1)
+    """Which attempt of its parent started it."""
     overrun: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
     """Limits of its (sub-)tree that were exceeded because a provider billed more than a call's upper bound; the sub-tree was stopped then."""
+    last_seq: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Number of its terminal item, if it could tell."""
 
 
 class ModelCallRecord(Value):

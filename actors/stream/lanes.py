@@ -5,7 +5,7 @@ relay from a lane to its parent's costs nothing and keeps the order; a lane whos
 which is relayed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,6 +38,16 @@ class Depth(NamedTuple):
     """Items that were thrown away since the queue's start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A lane as it is to be made."""
+
+    lane: str
+    root_run_id: str
+    bounds: Bounds
+    upstream: LaneAddress | None = None
+
+
 @dataclass(slots=True)
 class _Way:
     """What lanes whose items leave the queue by the same way share.
@@ -63,6 +73,8 @@ class Lanes:
         self._lanes: dict[str, _Lane] = {}
         self._dropped_before = 0
         """Items thrown away by buffers that are gone."""
+        self._holed: set[str] = set()
+        """Trees that lost a queue."""
 
     def open(self, lane: str, root_run_id: str, bounds: Bounds, upstream: LaneAddress | None = None) -> Buffer | None:
         """Make a lane; does nothing if it exists.
@@ -85,6 +97,13 @@ class Lanes:
         self._lanes[lane] = _Lane(root_run_id, _Way(buffer))
         return None if upstream is None else buffer
 
+    def let_holes_pass(self, root_run_ids: Iterable[str]) -> None:
+        """Take items behind a hole from now on: these trees lost a queue, and what it held comes no more.
+
+        What other queues wrote for a run without knowing how far it had come is numbered anew.
+        """
+        self._holed.update(root_run_ids)
+
     def buffer(self, lane: str) -> Buffer:
         """Return the buffer behind a lane.
 
@@ -105,6 +124,7 @@ class Lanes:
             return PushReply(len(frames), 0, 0, fenced=True)
         way = self._way(lane)
         buffer = way.buffer
+        holed = self._lanes[lane].root_run_id in self._holed
         fenced = False
         for index, data in enumerate(frames):
             frame = Frame.from_bytes(data)
@@ -112,11 +132,11 @@ class Lanes:
             if track is None or track.sealed:
                 fenced = True
                 continue
-            fresh = self._fresh_part(track, frame)
+            fresh = self._fresh_part(track, frame, holed=holed)
             if fresh is None:
                 continue
             # A run whose first items went through another queue begins here in the middle; a hole in what came through here does not pass.
-            in_order = fresh.first_seq == track.last_seq + 1 or track.last_seq < 0
+            in_order = fresh.first_seq == track.last_seq + 1 or track.last_seq < 0 or holed
             if not in_order or not buffer.offer(fresh):
                 return buffer.credit(index)
             track.follow(fresh)
@@ -165,12 +185,14 @@ class Lanes:
             lane: The run's parent's lane, or its own.
             seal: From now on refuse what the attempt itself pushes here: it is about to be closed. What others push of it is taken.
         """
-        tracks = self._lanes[lane].way.tracks if lane in self._lanes else Tracks()
+        known = self._lanes.get(lane)
+        tracks = Tracks() if known is None else known.way.tracks
+        holed = known is not None and known.root_run_id in self._holed
         track = tracks.of(stamp) if seal else tracks.get(stamp.run_id)
         if track is None or track.stamp.attempt != stamp.attempt:
-            return Standing({}, frozenset())
+            return Standing({}, frozenset(), certain=not holed)
         track.sealed = track.sealed or seal
-        return track.standing
+        return track.standing._replace(certain=track.whole or not holed)
 
     def end_of(self, stamp: Stamp, lane: str) -> bytes | None:
         """Return the terminal item of a run's attempt, as a frame; `None` if it has not come through this lane."""
@@ -186,6 +208,7 @@ class Lanes:
         """Forget a tree; returns its buffers, whose waiters have to be woken."""
         buffers = [lane.way.buffer for lane in self._of(root_run_id)]
         self._dropped_before += sum(buffer.dropped_items for buffer in {id(each): each for each in buffers}.values())
+        self._holed.discard(root_run_id)
         for name in [name for name, lane in self._lanes.items() if lane.root_run_id == root_run_id]:
             del self._lanes[name]
         for buffer in buffers:
@@ -214,9 +237,11 @@ class Lanes:
         except KeyError:
             raise InternalError(f"queue {self._queue} has no lane {lane}") from None
 
-    def _fresh_part(self, track: Track, frame: Frame) -> Frame | None:
-        if frame.last_seq <= track.last_seq or track.ended:
+    def _fresh_part(self, track: Track, frame: Frame, *, holed: bool) -> Frame | None:
+        if track.ended:
             return None
+        if frame.last_seq <= track.last_seq:
+            return frame.end_at(track.last_seq + 1) if holed else None
         return frame if frame.first_seq > track.last_seq else frame.after(track.last_seq)
 
 

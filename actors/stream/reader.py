@@ -1,45 +1,58 @@
 """The last step of the stream: frames become items, each number once, every gap marked."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ...messages.codec import Frame
-from ...messages.items import ItemsDropped, Stamp, StreamItem
+from ...messages.items import StreamItem
+from ...messages.result import RunRecord
+from .mending import Mender, lost_gap
+from .seen import SeenRuns
 
 
 class FrameReader:
     """Decodes the frames of one tree in order."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, int], int] = {}
+        self._seen = SeenRuns()
 
-    def last_of(self, run_id: str) -> tuple[int, int]:
-        """Return the newest attempt that was read of a run, and the number of its last item; before its first item that is -1."""
-        return max(((attempt, seq) for (run, attempt), seq in self._last.items() if run == run_id), default=(1, -1))
+    def attempt_of(self, run_id: str) -> int:
+        """Return the newest attempt that was read of a run."""
+        run = self._seen.get(run_id)
+        return 1 if run is None else run.stamp.attempt
 
-    def read(self, frames: Sequence[bytes], large: Mapping[str, bytes] = MappingProxyType({})) -> Iterator[StreamItem]:
+    def read(
+        self,
+        frames: Sequence[bytes],
+        large: Mapping[str, bytes] = MappingProxyType({}),
+        ledger: Mapping[str, RunRecord] | None = None,
+    ) -> Iterator[StreamItem]:
         """Yield the items; repeated ones are left out and missing ones stand as `items_dropped`.
 
         Args:
             frames: As they came from the lane.
             large: The lines that the frames refer to, by reference.
+            ledger: The records of the tree, if it has lost a queue: then missing ends are written by them.
         """
+        mender = None if ledger is None else Mender(self._seen, ledger)
         for data in frames:
             frame = Frame.from_bytes(data)
-            key = (frame.stamp.run_id, frame.stamp.attempt)
-            last = self._last.get(key, -1)
-            if frame.last_seq <= last:
+            if mender is not None and self._seen.is_over(frame.stamp):
+                # A queue that was lost took with it the memory of what it had closed.
                 continue
-            if frame.first_seq <= last:
-                frame = frame.after(last)
-            elif frame.first_seq > last + 1:
-                yield _gap(frame.stamp, last + 1, frame.first_seq - 1)
-            self._last[key] = frame.last_seq
-            yield from frame.items(large)
-
-
-def _gap(stamp: Stamp, first: int, last: int) -> ItemsDropped:
-    return ItemsDropped(
-        **dict(stamp), seq=last, time=time.time(), count=last - first + 1, first_seq=first, last_seq=last
-    )
+            if mender is not None:
+                yield from mender.before(frame.stamp)
+            run = self._seen.of(frame.stamp)
+            if frame.last_seq <= run.last_seq:
+                # Number of an end that somebody wrote without knowing how far the run had come; the gap before it says so.
+                end = None if mender is None else frame.end_at(run.last_seq + 2)
+                if end is None:
+                    continue
+                frame = end
+            elif frame.first_seq <= run.last_seq:
+                frame = frame.after(run.last_seq)
+            if frame.first_seq > run.last_seq + 1:
+                yield lost_gap(frame.stamp, run.last_seq + 1, frame.first_seq - 1)
+            run.follow(frame)
+            items = frame.items(large)
+            yield from items if mender is None else mender.mended(run, items)

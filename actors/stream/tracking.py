@@ -57,6 +57,8 @@ class Standing(NamedTuple):
     """Names of the tools whose calls have started and not completed, by call id."""
     completed: frozenset[str]
     """Calls that have completed here, but have started elsewhere."""
+    certain: bool = True
+    """False if the tree has lost a queue, which may have known of more."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,8 @@ class Track:
     """The terminal item, as a frame of its own."""
     fenced: bool = False
     """Nothing more of it is taken: it was finished by others, or discarded."""
+    whole: bool = False
+    """All that it said has passed here, from the start."""
     sealed: bool = False
     """Nothing more is taken that it says itself."""
     discarded: bool = False
@@ -80,6 +84,7 @@ class Track:
 
     def follow(self, frame: Frame) -> None:
         """Take note of an accepted frame."""
+        self.whole = frame.first_seq == self.last_seq + 1 and (self.whole or self.last_seq < 0)
         self.last_seq = frame.last_seq
         for mark in frame.marks:
             if mark.kind == "tool_call_started" and mark.call_id is not None:

@@ -84,6 +84,7 @@ class RunFacts(Value):
     status: RunStatus = "pending"
     ended: float | None = None
     error: Failure | None = None
+    last_seq: int | None = None
     flag: Flag | None = None
     forced: bool = False
     preempted: bool = False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...messages.control import ChildRequest, DriverHello, LaneAddress
+from ...messages.control import ChildRequest, DriverHello, LaneAddress, OpenLane
 from ...messages.failure import Failure
 from ...messages.items import Stamp
 from ...messages.limits import Limits
@@ -100,6 +100,8 @@ class Run:
     status: RunStatus = "pending"
     ended: float | None = None
     error: Failure | None = None
+    last_seq: int | None = None
+    """Number of its terminal item, if it could tell."""
     flag: Flag | None = None
     forced: bool = False
     """It was condemned: its actor is being killed, or was."""
@@ -274,6 +276,12 @@ class Run:
             self._totals = Totals(usage=self.usage, cost=self.cost, total_usage=total_usage, total_cost=total_cost)
         return self._totals
 
+    def open_lane(self) -> OpenLane | None:
+        """Return its own lane, if it has one and something may still come through it."""
+        if self.own_lane is None or not (self.live or self.live_below):
+            return None
+        return OpenLane(lane=self.own_lane, root_run_id=self.stamp.root_run_id, upstream=self.lane)
+
     def record(self) -> RunRecord:
         """Return its line of the ledger."""
         return RunRecord(**self._fields())
@@ -304,4 +312,6 @@ class Run:
             "ended": self.ended,
             "error": self.error,
             "overrun": self.overrun,
+            "last_seq": self.last_seq,
+            "parent_attempt": self.parent_attempt,
         }

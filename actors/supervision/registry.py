@@ -200,11 +200,11 @@ class Registry:
         if not run.live:
             if report.from_stream:
                 # It was killed or lost when it had told its end already: what readers have seen counts.
-                run.status, run.error = report.status, report.error
+                run.status, run.error, run.last_seq = report.status, report.error, report.last_seq
                 run.touch()
             self._allowances.drain(run, now)
             return
-        run.error = report.error
+        run.error, run.last_seq = report.error, report.last_seq
         self._end(run, report.status, now)
         self._stop_overruns(run, settled, now)
         self._lending.take_back(run, now, reusable=report.reusable)

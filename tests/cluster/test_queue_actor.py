@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import ray
 from runtree.actors import stream_queue
 from runtree.actors.lane_client import LaneClient
 from runtree.actors.remote import create, kill
-from runtree.actors.stream.lanes import Bounds
+from runtree.actors.stream.lanes import Bounds, Opening
 from runtree.actors.stream.reader import FrameReader
 from runtree.actors.stream.tracking import Ending
 from runtree.actors.stream_queue import GROUPS, StreamQueue
@@ -28,9 +28,9 @@ PRODUCERS = 1_100
 class ImpatientQueue(StreamQueue):
     """A queue whose waiting calls answer empty soon, and which tells how many there are."""
 
-    async def start(self) -> None:
+    async def start(self, lanes: Sequence[Opening] = ()) -> None:
         stream_queue.__dict__["POLL_SECONDS"] = (3.0, 4.0)
-        await super().start()
+        await super().start(lanes)
 
     @ray.method(concurrency_group="control")
     async def waiting(self) -> int:

@@ -75,3 +75,12 @@ def metrics_address() -> str:
     nodes: Any = ray.nodes
     (node,) = nodes()
     return f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
+
+
+def pid_of(name: str) -> int:
+    """Id of the process of an actor; 0 while it is being started again."""
+    states: Any = ray._private.state
+    for record in states.actors().values():
+        if record["Name"] == name and record["State"] in ("ALIVE", "RESTARTING"):
+            return int(record["Pid"]) if record["State"] == "ALIVE" else 0
+    raise LookupError(f"no actor {name}")

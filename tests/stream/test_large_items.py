@@ -52,7 +52,10 @@ async def test_d5_frames_name_their_references_and_a_lost_one_is_a_marked_gap() 
     references = [reference for frame in frames for reference in Frame.from_bytes(frame).references()]
     assert sorted(references) == sorted(queue.large)
     items = list(FrameReader().read(frames, {}))
-    assert [item.seq for item in items if isinstance(item, ItemsDropped)] == [1, 2, 4]
+    assert [(item.seq, item.lost) for item in items if isinstance(item, ItemsDropped)] == [(1, True), (2, True)]
+    end = items[-1]
+    assert isinstance(end, RunCompleted), "an end always arrives"
+    assert (end.seq, end.output, end.usage.precision) == (4, None, "unknown")
 
 
 async def test_text_that_looks_like_a_reference_is_text() -> None:
