@@ -18,7 +18,7 @@ from runtree.messages.codec import Frame
 from runtree.messages.failure import Failure
 from runtree.messages.items import RunCompleted, RunStarted, Stamp, ToolCallCompleted, ToolCallStarted
 from runtree.messages.result import AttemptRecord, RunRecord, RunResult
-from tests.kit.lanes import LIMIT, ROOT, Queue, say, soon, stamp
+from tests.kit.lanes import LIMIT, ROOT, Queue, frame, say, soon, stamp
 from tests.kit.stream_check import check_stream, ends_of, lost
 
 DRIVER = f"driver:{ROOT}"
@@ -262,3 +262,16 @@ def test_d2_d3_d4_any_tree_any_loss(seed: int, queues: int, losses: int, flow: F
             assert lost(items) == 0
 
     asyncio.run(play())
+
+
+def test_s7_nobody_is_certain_of_what_a_lost_queue_knew() -> None:
+    """Which calls of a run are open decides whether it may be started again: a queue that is new to the run must not say that none is."""
+    lanes = Lanes("queue")
+    lanes.open(DRIVER, ROOT, Bounds())
+    root, later = stamp(ROOT), stamp("later", stamp(ROOT))
+    assert lanes.standing(root, DRIVER, seal=False).certain
+    lanes.let_holes_pass([ROOT])
+    assert not lanes.standing(root, DRIVER, seal=False).certain
+    lanes.push(DRIVER, [frame(root, 7, 9).to_bytes(), frame(later, 0, 3).to_bytes()])
+    assert not lanes.standing(root, DRIVER, seal=False).certain
+    assert lanes.standing(later, DRIVER, seal=False).certain
