@@ -29,7 +29,7 @@ from .supervision.keeper import Keeper
 from .supervision.lending import Kill
 from .supervision.mailboxes import Mailboxes
 from .supervision.overview import drivers_of, view_of
-from .supervision.records import Run
+from .supervision.records import Driver, Run
 from .supervision.registry import ORPHAN_GRACE, Registry
 from .supervision.restored import pending_kills, restored
 
@@ -48,6 +48,10 @@ _KILL_PATIENCE: Final = 1.0
 """Seconds for the driver to kill an actor it owns, before the supervisor does it by name."""
 
 _SWEEP_SECONDS: Final = 5.0
+
+_ANSWER_TRIES: Final = 20
+_ANSWER_PAUSE: Final = 0.1
+"""Seconds between looks whether a driver has answered."""
 
 _REOPEN_SECONDS: Final = 2.0
 """Between tries to open a store that can't be opened."""
@@ -306,12 +310,26 @@ class Supervisor:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             for driver in self._registry.drivers():
-                silent = time.time() - driver.seen > _DRIVER_SILENCE and driver.hello.driver_id not in self._polls
-                if silent or not await exists(driver.hello.queues[0], self._namespace):
+                if not await self._is_there(driver):
                     self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
                     self._changed()
             self._registry.shrink_pools(time.time())
             self._save_soon()
+
+    async def _is_there(self, driver: Driver) -> bool:
+        driver_id = driver.hello.driver_id
+        if time.time() - driver.seen > _DRIVER_SILENCE and driver_id not in self._polls:
+            return False
+        if await exists(driver.hello.queues[0], self._namespace):
+            return True
+        # Ray ended its queue with it, or somebody ended the queue alone: a driver that lives asks again when its poll is answered.
+        asked = time.time()
+        self._wake(driver_id)
+        for _ in range(_ANSWER_TRIES):
+            await asyncio.sleep(_ANSWER_PAUSE)
+            if driver.seen > asked:
+                return True
+        return False
 
     async def _publish(self) -> None:
         """Let Prometheus see the numbers."""
