@@ -20,8 +20,9 @@ from ..messages.loss import LossReport
 from ..messages.overview import SupervisorInfo
 from ..messages.result import CancelReport
 from ..messages.version import VERSION, WIRE_VERSION
+from .driver_life import is_there
 from .metrics import PUBLISH_SECONDS, SupervisorMetrics
-from .remote import actor_id, exists, in_group, kill_by_name, node_id, session_folder
+from .remote import actor_id, in_group, kill_by_name, node_id, session_folder
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
 from .supervision.desk import Answer, Call, Desk
@@ -29,7 +30,7 @@ from .supervision.keeper import Keeper
 from .supervision.lending import Kill
 from .supervision.mailboxes import Mailboxes
 from .supervision.overview import drivers_of, view_of
-from .supervision.records import Driver, Run
+from .supervision.records import Run
 from .supervision.registry import ORPHAN_GRACE, Registry
 from .supervision.restored import pending_kills, restored
 
@@ -41,17 +42,10 @@ GROUPS: Final = {"poll": 12_000, "wait": 2_000}
 CANCEL_MARGIN: Final = 5.0
 """Seconds a cancel may take beyond the graces of the sub-tree."""
 
-_DRIVER_SILENCE: Final = 75.0
-"""Seconds without a poll after which a driver counts as dead: two and a half of the longest poll."""
-
 _KILL_PATIENCE: Final = 1.0
 """Seconds for the driver to kill an actor it owns, before the supervisor does it by name."""
 
 _SWEEP_SECONDS: Final = 5.0
-
-_ANSWER_TRIES: Final = 20
-_ANSWER_PAUSE: Final = 0.1
-"""Seconds between looks whether a driver has answered."""
 
 _REOPEN_SECONDS: Final = 2.0
 """Between tries to open a store that can't be opened."""
@@ -310,26 +304,12 @@ class Supervisor:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             for driver in self._registry.drivers():
-                if not await self._is_there(driver):
+                polls = driver.hello.driver_id in self._polls
+                if not await is_there(driver, self._namespace, polls=polls, wake=self._wake):
                     self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
                     self._changed()
             self._registry.shrink_pools(time.time())
             self._save_soon()
-
-    async def _is_there(self, driver: Driver) -> bool:
-        driver_id = driver.hello.driver_id
-        if time.time() - driver.seen > _DRIVER_SILENCE and driver_id not in self._polls:
-            return False
-        if await exists(driver.hello.queues[0], self._namespace):
-            return True
-        # Ray ended its queue with it, or somebody ended the queue alone: a driver that lives asks again when its poll is answered.
-        asked = time.time()
-        self._wake(driver_id)
-        for _ in range(_ANSWER_TRIES):
-            await asyncio.sleep(_ANSWER_PAUSE)
-            if driver.seen > asked:
-                return True
-        return False
 
     async def _publish(self) -> None:
         """Let Prometheus see the numbers."""
