@@ -82,6 +82,7 @@ def test_every_measurement_explains_itself(runtree: Command) -> None:
         assert "--output" in runtree("bench", name, "--help").stdout
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_fanout_is_measured_beside_its_baseline_and_leaves_nothing(runtree: Command, tmp_path: Path) -> None:
     from tests.kit import ray_state
@@ -97,6 +98,7 @@ def test_fanout_is_measured_beside_its_baseline_and_leaves_nothing(runtree: Comm
     assert ray_state.namespaces_of("supervisor").count("runtree-bench") == 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_cancel_is_measured_until_all_is_gone(runtree: Command) -> None:
     done = runtree("bench", "cancel", "--leaves", "1", "--rounds", "1", "--json")

@@ -191,6 +191,7 @@ async def test_d7_x06_deltas_come_while_the_provider_still_sends(runtime: Runtim
     assert items.index(delta) < items.index(last_words[-1])
 
 
+@pytest.mark.long
 async def test_d3_spread_lanes_give_the_same_stream(spread: Runtime) -> None:
     """The race that a call returns before its items are in the parent's lane, 23 of 300 times without the rule."""
     leaves = [leaf(f"leaf{n}", *[f"{n} "] * 200) for n in range(2)]

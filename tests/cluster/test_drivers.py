@@ -60,7 +60,10 @@ async def both_hold(gates: Gates) -> None:
     await eventually(lambda: len(gates.names("hold_open-")) == 2, 40)
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize(
+    "end",
+    [pytest.param(signal.SIGKILL, id="SIGKILL"), pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.long)],
+)
 async def test_y09_y12_s5_killed_driver_takes_its_tree_and_nothing_else(
     runtime: Runtime, gates: Gates, tmp_path: Path, ray_environment: dict[str, str], end: signal.Signals
 ) -> None:

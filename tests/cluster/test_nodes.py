@@ -9,7 +9,7 @@ import pytest
 from tests.kit.driver import driver, exit_code
 from tests.kit.gates import Gates
 
-pytestmark = [pytest.mark.cluster, pytest.mark.multinode]
+pytestmark = [pytest.mark.cluster, pytest.mark.multinode, pytest.mark.long]
 
 _NODE_LOSS = """
     import asyncio, json

@@ -47,6 +47,7 @@ async def test_s1_c04_cancel_races_with_a_fan_out(runtime: Runtime, after: int) 
     await agree(runtime, run, items)
 
 
+@pytest.mark.long
 async def test_c04_cancel_races_with_the_end(runtime: Runtime) -> None:
     for _ in range(15):
         run = await runtime.start(Agent("quick", ScriptedModel([["x"]])), "go")
@@ -59,6 +60,7 @@ async def test_c04_cancel_races_with_the_end(runtime: Runtime) -> None:
         await agree(runtime, run, items)
 
 
+@pytest.mark.long
 async def test_c12_a_kill_never_hits_the_next_run(cluster: None, gates: Gates) -> None:
     """The grace ends when the run does; the actor is leased again at once. As many tries as fit."""
     grace = 0.05

@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from runtree import Agent, Runtime
 from runtree.actors.supervisor_client import SupervisorClient
 from runtree.providers.scripted import ScriptedModel, tool_call
@@ -29,6 +31,7 @@ async def kill_supervisor(supervisor: SupervisorClient) -> None:
         pass
 
 
+@pytest.mark.long
 async def test_y07_supervisor_killed_ten_times_during_a_tree_of_fifty_runs(runtime: Runtime) -> None:
     turns = [[tool_call("leaf", {"input": PART}) for _ in range(WIDTH)] for _ in range(TURNS)]
     last = [tool_call("leaf", {"input": PART})]
