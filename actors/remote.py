@@ -15,11 +15,14 @@ from ray.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
     GetTimeoutError,
+    NodeDiedError,
+    OutOfMemoryError,
     OwnerDiedError,
     RayActorError,
     RayError,
     RayTaskError,
     TaskCancelledError,
+    WorkerCrashedError,
 )
 from ray.util import scheduling_strategies
 
@@ -38,6 +41,18 @@ MIB: Final = 1024 * 1024
 
 CALL_TIMEOUT: Final = 30.0
 """Seconds for a call that is answered at once; a longer silence means that the other side hangs."""
+
+
+_GONE: Final = (
+    ActorDiedError,
+    RayActorError,
+    OwnerDiedError,
+    TaskCancelledError,
+    # What the calls of an actor get that Ray's memory monitor ended, and of one that went with its node.
+    OutOfMemoryError,
+    NodeDiedError,
+    WorkerCrashedError,
+)
 
 
 class ActorGoneError(RuntimeUnavailableError):
@@ -99,7 +114,7 @@ def translated(error: RayError, part: str) -> Exception:
         return NodeUnfitError(
             part, _missing_module(error), "Install the same packages, runtree among them, on every node"
         )
-    if isinstance(error, ActorDiedError | RayActorError | OwnerDiedError | TaskCancelledError):
+    if isinstance(error, _GONE):
         return ActorGoneError(
             part, _first_line(error), "It was killed, ran out of memory, or its node or driver is gone"
         )

@@ -72,12 +72,17 @@ class Mender:
                 yield from self._ends(item.child_run_id)
                 yield item
             elif isinstance(item, End) or (isinstance(item, AttemptDiscarded) and item.scope == "run"):
-                for child in self._children(run.stamp, all_attempts=isinstance(item, End)):
+                seq = item.seq
+                missing = self._missing(run.stamp, all_attempts=isinstance(item, End))
+                # Whoever wrote the end had forgotten what the run said: it is no end that the run wrote itself.
+                if missing and seq == 0:
+                    yield lost_gap(run.stamp, 0, 0)
+                    seq = 1
+                for child in missing:
                     yield from self._ends(child)
-                # Whoever wrote the end had forgotten of these calls: it is no end that the run wrote itself.
-                completions = _completions(run, item.seq)
+                completions = _completions(run, seq)
                 yield from completions
-                yield self._end_of(run, item, item.seq + len(completions))
+                yield self._end_of(run, item, seq + len(completions))
             else:
                 yield item
 
@@ -100,8 +105,7 @@ class Mender:
             run = self._seen.of(_stamp(record))
         if run is None:
             return
-        for child in self._children(run.stamp, all_attempts=True):
-            yield from self._ends(child)
+        yield from self._ends_below(run.stamp, all_attempts=True)
         last = run.last_seq
         known = None if record is None else record.last_seq
         # Without a number that is known, the gap says that there was at least one item more.
@@ -126,8 +130,22 @@ class Mender:
         if stamp.parent_run_id is not None:
             yield from self._begin(stamp.parent_run_id, self._parent_attempt(stamp))
         yield from self._discards(stamp)
-        self._seen.of(stamp).last_seq = 0
-        yield lost_gap(stamp, 0, 0)
+        yield from self._spoken(stamp)
+
+    def _spoken(self, stamp: Stamp) -> Iterator[StreamItem]:
+        """Yield a gap if an attempt has not spoken: its first item is lost, since it has begun."""
+        run = self._seen.of(stamp)
+        if run.last_seq < 0:
+            run.last_seq = 0
+            yield lost_gap(stamp, 0, 0)
+
+    def _ends_below(self, stamp: Stamp, *, all_attempts: bool = False) -> Iterator[StreamItem]:
+        """Yield the ends that are missing of the runs that an attempt started, or all attempts of its run."""
+        missing = self._missing(stamp, all_attempts=all_attempts)
+        if missing:
+            yield from self._spoken(stamp)
+        for child in missing:
+            yield from self._ends(child)
 
     def _discards(self, stamp: Stamp) -> Iterator[StreamItem]:
         """Yield the ends that are missing of the attempts before one."""
@@ -140,8 +158,7 @@ class Mender:
             run = self._seen.of(older)
             if run.discarded:
                 continue
-            for child in self._children(older):
-                yield from self._ends(child)
+            yield from self._ends_below(older)
             # How much it said before is not known.
             seq = run.last_seq + 2
             yield lost_gap(older, seq - 1, seq - 1)
@@ -161,14 +178,16 @@ class Mender:
         record = self._ledger.get(stamp.run_id)
         return 1 if record is None else record.parent_attempt
 
-    def _children(self, stamp: Stamp, *, all_attempts: bool = False) -> list[str]:
-        """Return the runs that an attempt started, or all attempts of its run."""
-        recorded = [
+    def _missing(self, stamp: Stamp, *, all_attempts: bool) -> list[str]:
+        """Return the runs without an end that an attempt started, or all attempts of its run."""
+        started = [
             record.run_id
             for record in self._below[stamp.run_id]
             if all_attempts or record.parent_attempt == stamp.attempt
         ]
-        return list(dict.fromkeys([*self._seen.below(stamp.run_id), *recorded])) if all_attempts else recorded
+        if all_attempts:
+            started = list(dict.fromkeys([*self._seen.below(stamp.run_id), *started]))
+        return [run_id for run_id in started if (run := self._seen.get(run_id)) is None or not run.ended]
 
     def _totals(self, record: RunRecord) -> Totals:
         total_usage, total_cost = record.usage, record.cost

@@ -167,6 +167,18 @@ async def die_once(context: ToolContext) -> str:
     return "alive"
 
 
+@tool
+async def die_once_with_process(context: ToolContext) -> str:
+    """Starts a process that watches its input, and kills its own process in the first attempt."""
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)  # noqa: ASYNC220 - returns at once
+    entered(context).open(f"process-{context.attempt}-{context.run_id}", process.pid)
+    if context.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    process.kill()
+    process.wait()
+    return "alive"
+
+
 @tool(idempotent=False)
 async def die_at_pay(context: ToolContext) -> str:
     """Kills its own process, and must not be run again."""

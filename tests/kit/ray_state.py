@@ -1,6 +1,8 @@
 """What Ray has of ours at the moment: named actors and their processes."""
 
 import importlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +79,22 @@ def metrics_address() -> str:
     return f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
 
 
-def pid_of(name: str) -> int:
-    """Id of the process of an actor; 0 while it is being started again."""
+def pid_of(name: str, namespace: str | None = None) -> int:
+    """Id of the process of an actor; 0 while it is being started or is gone."""
     states: Any = ray._private.state
+    handle: Any = None if namespace is None else ray.get_actor(name, namespace)
     for record in states.actors().values():
-        if record["Name"] == name and record["State"] in ("ALIVE", "RESTARTING"):
-            return int(record["Pid"]) if record["State"] == "ALIVE" else 0
-    raise LookupError(f"no actor {name}")
+        same = record["Name"] == name and (handle is None or record["ActorID"] == handle._actor_id.hex())
+        if same and record["State"] == "ALIVE":
+            return int(record["Pid"])
+    return 0
+
+
+def kill_supervisor(namespace: str) -> None:
+    """Ends the process of a supervisor, which Ray starts again."""
+    os.kill(pid_of("supervisor", namespace), signal.SIGKILL)
+
+
+def end_supervisor(namespace: str) -> None:
+    """Ends the supervisor of a namespace for good."""
+    ray.kill(ray.get_actor("supervisor", namespace))

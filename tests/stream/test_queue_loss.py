@@ -94,6 +94,7 @@ class Tree:
         self.lanes: list[tuple[Place, Place]] = []
         self.ledger: dict[str, RunRecord] = {}
         self.holed = False
+        self.pause = self.dice.choice((2, 8, 400))
         self.items: list[Any] = []
         self.reader = FrameReader()
         self.done: asyncio.Task[None] | None = None
@@ -238,9 +239,8 @@ class Tree:
             frames = [frame.to_bytes() for frame in taken]
             ledger = {**self.ledger} if self.holed else None
             self.items.extend(self.reader.read(frames, {}, ledger))
-            for _ in range(self.dice.randrange(4)):
+            for _ in range(self.dice.randrange(self.pause)):
                 await asyncio.sleep(0)
-            await asyncio.sleep(0)
 
 
 @settings(deadline=None, max_examples=150)
