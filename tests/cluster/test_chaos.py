@@ -35,6 +35,7 @@ async def kill_run_of(agent: str, run: Any, runtime: Runtime) -> None:
     await kill_actor(name)
 
 
+@pytest.mark.long
 async def test_s5_s7_y14_every_kind_of_process_is_killed_once(cluster: None, gates: Gates) -> None:
     before = (ray_state.named_actors(), ray_state.actor_processes(), len(os.listdir("/proc/self/fd")))
     inner = lead(user("victim", die_once_with_process), user("holder", hold), name="inner", reuse=False)

@@ -2,18 +2,14 @@
 
 import asyncio
 import os
-import random
 import signal
-import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runtree import Agent, Runtime
 from runtree.providers.scripted import ScriptedModel, tool_call
-from tests.kit import ray_state
 from tests.kit.agents import hold, lead, leaf, linger, user
 from tests.kit.eventually import eventually
 from tests.kit.gates import Gates
@@ -128,33 +124,3 @@ async def test_run_is_cancelled_with_its_caller(runtime: Runtime, gates: Gates) 
     assert running.cancelled()
     assert await nothing_lives(runtime, run_id)
     assert [info.status for info in await runtime.runs(all=True) if info.run_id == run_id] == ["cancelled"]
-
-
-async def test_c05_nothing_is_left_after_many_cancels(runtime: Runtime) -> None:
-    tree = lead(lead(leaf("x", *["word "] * 50), name="inner"), leaf("y"))
-    await runtime.warmed()
-    await runtime.run(tree, "go")
-    before = (ray_state.named_actors(), ray_state.actor_processes(), threading.active_count(), open_files())
-    dice = random.Random(7)
-
-    async def one() -> None:
-        run = await runtime.start(tree, "go")
-        left = dice.randrange(60)
-        items = []
-        async for item in run:
-            items.append(item)
-            if len(items) == left:
-                await run.cancel(grace=5)
-        await agree(runtime, run, items)
-
-    for _ in range(25):
-        await one()
-    # At most what was there: a process of an earlier run may have been on its way out when we looked first.
-    await eventually(lambda: ray_state.named_actors() <= before[0])
-    await eventually(lambda: ray_state.actor_processes() <= before[1])
-    assert threading.active_count() <= before[2] + 1
-    assert open_files() <= before[3] + 2
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))

@@ -14,9 +14,13 @@ import ray.util
 _util: Any = ray.util
 
 
-def named_actors(prefix: str = "") -> set[str]:
-    """The living actors that have a name, which all of runtree's have."""
-    return {actor["name"] for actor in _util.list_named_actors(all_namespaces=True) if actor["name"].startswith(prefix)}
+def named_actors(prefix: str = "", namespace: str | None = None) -> set[str]:
+    """The living actors that have a name, which all of runtree's have; of all namespaces or one."""
+    return {
+        actor["name"]
+        for actor in _util.list_named_actors(all_namespaces=True)
+        if actor["name"].startswith(prefix) and namespace in (None, actor["namespace"])
+    }
 
 
 def namespaces_of(name: str) -> list[str]:
@@ -92,7 +96,9 @@ def pid_of(name: str, namespace: str | None = None) -> int:
 
 def kill_supervisor(namespace: str) -> None:
     """Ends the process of a supervisor, which Ray starts again."""
-    os.kill(pid_of("supervisor", namespace), signal.SIGKILL)
+    pid = pid_of("supervisor", namespace)
+    assert pid, "it is not there"
+    os.kill(pid, signal.SIGKILL)
 
 
 def end_supervisor(namespace: str) -> None:

@@ -165,9 +165,7 @@ def _check_lineage(first: Any, runs: dict[str, list[tuple[int, Any]]], run_id: s
     assert first.parent_run_id in runs, f"a run whose parent is not in the stream: {first}"
     place, parent = runs[first.parent_run_id][0]
     assert first.depth == parent.depth + 1, f"a run at a wrong depth: {first}"
-    # That a parent's first words were lost is known with its next ones only, or with the end of its attempt.
-    late = _is_lost(parent) or (parent.kind == "attempt_discarded" and _is_lost(first))
-    assert place < runs[run_id][0][0] or late, f"a run that spoke before its parent: {first}"
+    assert place < runs[run_id][0][0], f"a run that spoke before its parent: {first}"
 
 
 def _check_causality(items: Sequence[Any], runs: dict[str, list[tuple[int, Any]]]) -> None:
@@ -182,8 +180,7 @@ def _check_causality(items: Sequence[Any], runs: dict[str, list[tuple[int, Any]]
         if parent is None:
             continue
         # A child belongs to the attempt of its parent that speaks when it begins, and is silent when that attempt is over.
-        spoke = (item.attempt for at, item in reversed(runs[parent]) if at < first_place)
-        attempt = next(spoke, runs[parent][0][1].attempt)
+        attempt = next(item.attempt for at, item in reversed(runs[parent]) if at < first_place)
         over = max(at for at, item in runs[parent] if item.attempt == attempt)
         assert last_place < over, f"attempt {attempt} of a parent was over before its child {run_id} was"
         call_id = getattr(first, "call_id", None)
