@@ -75,6 +75,7 @@ async def test_d4_tree_goes_on_without_what_its_queue_held(narrow: Runtime, gate
     assert text_of(items, await run_of(run, "pouring")).endswith(f"{PIECES - 1} ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", [True, False], ids=["driver's lane", "lane below"])
 async def test_d4_one_of_two_queues_is_lost(spread: Runtime, gates: Gates, own: bool) -> None:
     tree = lead(lead(pouring(gates), user("holder", hold), name="inner"), user("victim", die), name="lead")

@@ -21,7 +21,7 @@ from tests.kit.agents import lead, leaf
 from tests.kit.eventually import eventually
 from tests.kit.stream_check import check_ledger, check_stream, runs_of
 
-OPERATIONS = int(os.environ.get("RUNTREE_SOAK", "30"))
+OPERATIONS = int(os.environ.get("RUNTREE_SOAK", "15"))
 AT_ONCE = 3
 TREE_BYTES = 48 * 1024
 """What the supervisor may keep of an ended tree: it remembers the last thousand."""
