@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from ..messages.control import CancelRequest, KillOrder, PollReply
+from ..messages.control import CancelRequest, KillOrder
 from ..messages.errors import RuntreeError, StoreError, VersionMismatchError
 from ..messages.loss import LossReport
 from ..messages.overview import SupervisorInfo
@@ -22,6 +22,7 @@ from ..messages.result import CancelReport
 from ..messages.version import VERSION, WIRE_VERSION
 from .driver_life import is_there
 from .metrics import PUBLISH_SECONDS, SupervisorMetrics
+from .polls import Polls
 from .remote import actor_id, in_group, kill_by_name, node_id, session_folder
 from .stream.signal import Signal
 from .stream_queue import poll_seconds
@@ -50,9 +51,6 @@ _SWEEP_SECONDS: Final = 5.0
 _REOPEN_SECONDS: Final = 2.0
 """Between tries to open a store that can't be opened."""
 
-_STOPPING: Final = frozenset({"cancel", "kill"})
-"""Orders that do not wait for a disk that fails."""
-
 _LOG: Final = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
@@ -64,10 +62,10 @@ class Supervisor:
         self._namespace = namespace
         self._started = time.time()
         self._home = asyncio.get_running_loop()
-        self._mailboxes = Mailboxes(start=time.time_ns(), on_put=self._wake)
+        self._mailboxes = Mailboxes(start=time.time_ns(), on_put=lambda process: self._polls.wake(process))
+        self._polls = Polls(self._mailboxes.collect, self._saved, self._note_poll)
         self._registry = Registry(namespace, self._mailboxes)
         self._desk = Desk(self._registry)
-        self._polls: dict[str, Signal] = {}
         self._ends = Signal()
         self._flags = Signal()
         self._wakes_at = 0.0
@@ -181,7 +179,8 @@ class Supervisor:
     @in_group("poll")
     async def poll(self, process: str, seen: int) -> str:
         """Wait for orders to a process; answers empty when none come. A new poll of a process ends its older one."""
-        return await self._at_home(self._poll(process, seen))
+        self._check()
+        return await self._polls.wait(process, seen, poll_seconds())
 
     def _note_loss(self, report: LossReport) -> str | None:
         self._registry.lose(report, time.time())
@@ -231,45 +230,10 @@ class Supervisor:
             while run.live and (left := deadline - time.monotonic()) > 0:
                 await self._ends.wait(left)
 
-    async def _poll(self, process: str, seen: int) -> str:
-        older = self._polls.get(process)
-        signal = self._polls[process] = Signal()
-        if older is not None:
-            older.notify()
-        self._note_poll(process)
-        try:
-            reply = self._mailboxes.collect(process, seen)
-            if not reply.orders:
-                await signal.wait(poll_seconds())
-                reply = self._mailboxes.collect(process, seen)
-            if reply.orders:
-                await self._saved_or_stopping(reply)
-        finally:
-            superseded = self._polls.get(process) is not signal
-            if not superseded:
-                del self._polls[process]
-        if superseded:
-            reply = PollReply(version=seen, superseded=True)
-        return reply.to_json()
-
-    async def _saved_or_stopping(self, reply: PollReply) -> None:
-        """Wait until orders are committed; a full disk keeps nobody from being stopped."""
-        try:
-            await self._saved()
-        except StoreError:
-            if any(order.kind not in _STOPPING for order in reply.orders):
-                raise
-
     def _note_poll(self, process: str) -> None:
         for driver in self._registry.drivers():
             if driver.hello.driver_id == process:
                 driver.seen = time.time()
-
-    def _wake(self, process: str) -> None:
-        """Answer the poll of a process: it has orders."""
-        signal = self._polls.get(process)
-        if signal is not None:
-            signal.notify()
 
     def _changed(self) -> None:
         self._ends.notify()
