@@ -89,6 +89,12 @@ class Polls:
                 self._home.call_soon(self._answer_woken)
             self._woken[process] = None
 
+    def nudge(self, process: str) -> None:
+        """Answer the poll of a process empty: if it lives, it asks again."""
+        poll = self._waiting.pop(process, None)
+        if poll is not None:
+            _tell([(poll, PollReply(version=poll.seen).to_json())])
+
     def _take_in(self) -> None:
         self._expected = False
         superseded: list[tuple[_Poll, str]] = []

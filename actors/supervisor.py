@@ -269,7 +269,7 @@ class Supervisor:
             await asyncio.sleep(_SWEEP_SECONDS)
             for driver in self._registry.drivers():
                 polls = driver.hello.driver_id in self._polls
-                if not await is_there(driver, self._namespace, polls=polls, wake=self._wake):
+                if not await is_there(driver, self._namespace, polls=polls, wake=self._polls.nudge):
                     self._registry.leave(driver.hello.driver_id, time.time(), "its driver is gone")
                     self._changed()
             self._registry.shrink_pools(time.time())

@@ -14,7 +14,7 @@ import cProfile
 import pstats
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -91,7 +91,7 @@ class Client:
         self.answered: list[float] = []
         self.told: asyncio.Queue[None] = asyncio.Queue()
         self.polls: list[asyncio.Task[None]] = []
-        self.ends: list[asyncio.Future[None]] = []
+        self.names: Sequence[str] = ()
 
     async def join(self) -> None:
         """Get ready."""
@@ -134,30 +134,28 @@ class Client:
     async def hang(self, root: str, processes: Sequence[str]) -> None:
         """Keep a long-poll open for each of the processes; the run ends once it is told to."""
 
-        def obey(name: str) -> Callable[[Order], None]:
-            def note(_: Order) -> None:
-                self.answered.append(time.monotonic())
-                self.told.put_nowait(None)
-                self.ends.append(
-                    asyncio.ensure_future(self.supervisor.end(EndReport(**accounts(name, 1), status="cancelled")))
-                )
+        def note(_: Order) -> None:
+            self.answered.append(time.monotonic())
+            self.told.put_nowait(None)
 
-            return note
-
+        self.names = processes
         self.polls = [
-            asyncio.create_task(self.supervisor.poll_for_ever(f"run:worker:{name}", obey(name), 60.0))
-            for name in processes
+            asyncio.create_task(self.supervisor.poll_for_ever(f"run:worker:{name}", note, 60.0)) for name in processes
         ]
         await asyncio.gather(*(self.supervisor.begin(name, 1) for name in processes))
 
-    async def answers(self, wanted: int) -> float:
-        """Return when the last of so many polls was answered, once their runs have ended."""
-        for _ in range(wanted):
+    async def answers(self) -> float:
+        """Return when the last poll was answered."""
+        for _ in self.names:
             await self.told.get()
-        await asyncio.gather(*self.ends)
         for poll in self.polls:
             poll.cancel()
         return max(self.answered)
+
+    async def end(self) -> None:
+        """End the runs that were told to."""
+        ends = (self.supervisor.end(EndReport(**accounts(name, 1), status="cancelled")) for name in self.names)
+        await asyncio.gather(*ends)
 
 
 async def throughput(supervisor: SupervisorClient, clients: list[Any], arguments: argparse.Namespace) -> None:
@@ -198,9 +196,9 @@ async def cancel(supervisor: SupervisorClient, clients: list[Any], arguments: ar
     cpu, began = cpu_of(process), time.monotonic()
     request = CancelRequest(run_id="hanging", reason="load", grace=30.0)
     cancelling = asyncio.ensure_future(supervisor.cancel(request))
-    waits = [client.answers.remote(len(share)) for client, share in zip(clients, shares, strict=True)]
-    last = max(await asyncio.gather(*waits))
+    last = max(await asyncio.gather(*(client.answers.remote() for client in clients)))
     cpu = cpu_of(process) - cpu
+    await asyncio.gather(*(client.end.remote() for client in clients))
     await supervisor.end(EndReport(**accounts("hanging", 1), status="cancelled"))
     report = await cancelling
     print(

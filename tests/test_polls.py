@@ -132,6 +132,14 @@ async def test_d9_a_poll_answers_empty_in_time_and_leaves_nothing_behind(home: H
     assert len((await home.poll("p")).orders) == len((await home.poll("q")).orders) == 1
 
 
+async def test_a_nudge_answers_empty_so_that_a_process_that_lives_asks_again(home: Home) -> None:
+    waiting = start(home.poll("p", 7))
+    await home.arrived(1)
+    await home.do(lambda: home.polls.nudge("p"))
+    assert await waiting == PollReply(version=7)
+    await home.do(lambda: home.polls.nudge("p"))
+
+
 async def test_s6_a_disk_that_fails_holds_back_all_orders_but_those_to_stop(home: Home) -> None:
     home.disk = StoreError("file", "it is full", "Make room")
     await home.put("p")
