@@ -9,7 +9,7 @@ from ...messages.usage import Cost, Usage
 from .bounds import passed
 from .lines import Tickets
 from .mailboxes import Mailboxes
-from .model_limits import ModelLimits
+from .model_limits import ModelLimits, ModelUse
 from .records import Run
 from .reservations import Reservations
 from .scopes import Reservation
@@ -20,7 +20,7 @@ class Allowances:
     """Reservations, slots and model limits of a namespace; whoever waits for one of them is decided on by `drain`."""
 
     def __init__(self, mailboxes: Mailboxes, admit: Admit) -> None:
-        self.models = ModelLimits()
+        self.models = ModelLimits(mailboxes.changes)
         self._tickets = Tickets()
         self._calls = Reservations(mailboxes, self._tickets, self.models)
         self._slots = Slots(mailboxes, self._tickets, admit)
@@ -119,10 +119,11 @@ class Allowances:
             self.drain(waiter.run, now)
         self._calls.drain_models(now)
 
-    def restore(self, runs: Sequence[Run]) -> None:
+    def restore(self, runs: Sequence[Run], use: ModelUse) -> None:
         """Take up what runs hold and wait for after a restart; nothing is decided before something happens, or time passes."""
+        self.models.restore(use)
         self._slots.restore(runs)
-        self._calls.restore(runs)
+        self._calls.restore(runs, {call.permit: call for call in use.calls})
 
     # Views
 

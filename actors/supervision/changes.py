@@ -1,6 +1,6 @@
 """What of the registry has changed since it was last saved. Everything that changes a fact says so here, and nothing else is ever written."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ...messages.control import Order
 
@@ -23,6 +23,21 @@ class DropOrders(NamedTuple):
     up_to: int
 
 
+Permit: TypeAlias = tuple[str, int, int]
+"""Run id, attempt and number of the reservation of a model call."""
+
+
+class BegunCall:
+    """A call that counts for the last minute of its model."""
+
+    __slots__ = ("model", "old", "permit", "time", "tokens")
+
+    def __init__(self, permit: Permit, model: str, time: float, tokens: int) -> None:
+        self.permit, self.model = permit, model
+        self.time, self.tokens = time, tokens
+        self.old = False
+
+
 class Changes:
     """Records that changed, each once however often it did, in the order in which they first did."""
 
@@ -34,6 +49,10 @@ class Changes:
         self.forgotten_trees: list[str] = []
         self.forgotten_drivers: list[str] = []
         self.orders: list[PutOrder | DropOrders] = []
+        self.pauses: dict[str, float] = {}
+        """Models, and until when they are left alone."""
+        self.calls: dict[Permit, BegunCall] = {}
+        """Calls of models of which a minute is bounded."""
 
     def __bool__(self) -> bool:
         return any(self.__dict__.values())
@@ -62,6 +81,8 @@ class Changes:
         self.forgotten_trees[:0] = taken.forgotten_trees
         self.forgotten_drivers[:0] = taken.forgotten_drivers
         self.orders[:0] = taken.orders
+        self.pauses = {**taken.pauses, **self.pauses}
+        self.calls = {**taken.calls, **self.calls}
 
     def take(self) -> "Changes":
         """Return all that has changed, and start anew."""

@@ -1,16 +1,17 @@
 """How much a model is used by the whole namespace, and until when its provider wants to be left alone.
 
-Only what is under way is remembered over a restart; the calls of the last minute are not.
+Pauses and the calls of the last minute are kept over a restart; time that passes meanwhile counts.
 """
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from ...messages.failure import Failure
 from ...messages.limits import ModelLimit
 from ...messages.reservations import ReserveRequest
+from .changes import BegunCall, Changes, Permit
 from .lines import Line, Ticket
 from .scopes import MINIMUM_ANSWER
 
@@ -25,30 +26,31 @@ _PAUSE_STEP: Final = 0.25
 
 _UNBOUNDED: Final = ModelLimit()
 
-Permit = tuple[str, int]
-"""Run id and number of the reservation that holds it."""
+
+class ModelUse(NamedTuple):
+    """What is kept over a restart."""
+
+    pauses: Mapping[str, float]
+    """Models, and until when they are left alone."""
+    calls: Sequence[BegunCall]
+    """In the order in which they began; those of more than a minute ago may be among them."""
 
 
-class _Begun:
-    """A call that counts for the last minute."""
-
-    __slots__ = ("old", "time", "tokens")
-
-    def __init__(self, time: float, tokens: int) -> None:
-        self.time, self.tokens = time, tokens
-        self.old = False
+UNUSED: Final = ModelUse({}, ())
+"""No model has been called."""
 
 
 class Gate:
     """One model."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, changes: Changes) -> None:
         self.key = key
         self.limit = _UNBOUNDED
         self.paused_until = 0.0
         self.line = Line("model_limit")
-        self._open: dict[Permit, _Begun] = {}
-        self._window: deque[_Begun] = deque()
+        self._changes = changes
+        self._open: dict[Permit, BegunCall] = {}
+        self._window: deque[BegunCall] = deque()
         self._tokens = 0
 
     @property
@@ -94,10 +96,10 @@ class Gate:
 
     def enter(self, permit: Permit, tokens: int, now: float) -> None:
         """Count a call that begins, at its upper bound."""
-        call = self._open[permit] = _Begun(now, tokens)
+        call = self._open[permit] = BegunCall(permit, self.key, now, tokens)
         if self.limit.requests_per_minute is not None or self.limit.tokens_per_minute is not None:
-            self._window.append(call)
-            self._tokens += tokens
+            self.count(call)
+            self._changes.calls[permit] = call
         else:
             call.old = True
 
@@ -107,6 +109,16 @@ class Gate:
         if call is not None and tokens is not None and not call.old:
             self._tokens += tokens - call.tokens
             call.tokens = tokens
+            self._changes.calls[permit] = call
+
+    def count(self, call: BegunCall) -> None:
+        """Count a call for the minute in which it began; the earliest first."""
+        self._window.append(call)
+        self._tokens += call.tokens
+
+    def go_on(self, call: BegunCall) -> None:
+        """Have a call that began under an earlier supervisor count as under way."""
+        self._open[call.permit] = call
 
     def next_time(self, now: float) -> float | None:
         """Return when time alone may let the next call through; `None` if nobody waits, or only for the end of another call."""
@@ -121,7 +133,8 @@ class Gate:
 class ModelLimits:
     """All models that are bounded, or paused."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
         self._gates: dict[str, Gate] = {}
         self.limited: tuple[str, ...] = ()
         """Models whose calls have to be reserved."""
@@ -152,7 +165,7 @@ class ModelLimits:
         gate = self.opened(key)
         if until <= max(gate.paused_until, now):
             return None
-        gate.paused_until = until
+        gate.paused_until = self._changes.pauses[key] = until
         return until
 
     def paused(self, now: float) -> dict[str, float]:
@@ -166,4 +179,21 @@ class ModelLimits:
 
     def opened(self, key: str) -> Gate:
         """Return what stands before the calls of a model, also if that is nothing yet."""
-        return self._gates.setdefault(key, Gate(key))
+        gate = self._gates.get(key)
+        if gate is None:
+            gate = self._gates[key] = Gate(key, self._changes)
+        return gate
+
+    def restore(self, use: ModelUse) -> None:
+        """Take up what an earlier supervisor knew."""
+        for key, until in use.pauses.items():
+            self.opened(key).paused_until = until
+        for call in use.calls:
+            self.opened(call.model).count(call)
+
+
+def earlier(permit: Permit, key: str) -> BegunCall:
+    """Return a call that is under way but counts for no minute: it began too long ago, or when none was bounded."""
+    call = BegunCall(permit, key, float("-inf"), 0)
+    call.old = True
+    return call

@@ -29,6 +29,7 @@ from .changes import Changes
 from .graces import Graces
 from .lending import NEVER, Kill, Lending
 from .mailboxes import Mailboxes
+from .model_limits import UNUSED, ModelUse
 from .newcomers import Newcomers
 from .records import Driver, Flag, Run
 from .scopes import Reservation
@@ -45,7 +46,12 @@ class Registry:
     """All live runs of a namespace, and the last ended trees."""
 
     def __init__(
-        self, namespace: str, mailboxes: Mailboxes, drivers: Iterable[Driver] = (), runs: Sequence[Run] = ()
+        self,
+        namespace: str,
+        mailboxes: Mailboxes,
+        drivers: Iterable[Driver] = (),
+        runs: Sequence[Run] = (),
+        use: ModelUse = UNUSED,
     ) -> None:
         """Make a registry, empty or with what an earlier supervisor knew: see `restored`."""
         self._namespace = namespace
@@ -66,7 +72,7 @@ class Registry:
         self._newcomers = Newcomers(self._runs, self._lending, self.tally, mailboxes)
         self._allowances = self._newcomers.allowances
         self._bound_models()
-        self._allowances.restore(runs)
+        self._allowances.restore(runs, use)
 
     # Drivers
 

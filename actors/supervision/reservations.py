@@ -12,9 +12,10 @@ from ...messages.failure import Failure
 from ...messages.reservations import ReserveReply, ReserveRequest
 from .answers import remember
 from .bounds import over, stopped
+from .changes import BegunCall, Permit
 from .lines import Line, Ticket, Tickets, Waiter
 from .mailboxes import Mailboxes
-from .model_limits import Gate, ModelLimits
+from .model_limits import Gate, ModelLimits, earlier
 from .records import Run
 from .scopes import Reservation
 
@@ -104,17 +105,17 @@ class Reservations:
             else:
                 outcome.add(waiter)
 
-    def restore(self, runs: Iterable[Run]) -> None:
+    def restore(self, runs: Iterable[Run], begun: Mapping[Permit, BegunCall]) -> None:
         """Take up the reservations and waiters of runs after a restart."""
         waiters: list[Waiter] = []
         for run in runs:
-            for number, reservation in run.reservations.items():
+            for reservation in run.reservations.values():
                 for scope in run.scopes:
                     scope.reserve(reservation)
                 gate = self._models.gate(reservation.request.model)
                 if gate is not None and reservation.reply.granted_model_calls:
-                    # Longer ago than a minute: when it began is not known.
-                    gate.enter((run.run_id, number), reservation.tokens, float("-inf"))
+                    permit = _permit(reservation.request)
+                    gate.go_on(begun.get(permit) or earlier(permit, gate.key))
             waiters.extend(run.waiting.values())
         for waiter in sorted(waiters, key=lambda each: each.ticket):
             self._tickets.keep(waiter)
@@ -180,14 +181,14 @@ class Reservations:
         for scope in run.scopes:
             scope.reserve(reservation)
         if gate is not None:
-            gate.enter((run.run_id, number), reservation.tokens, now)
+            gate.enter(_permit(reservation.request), reservation.tokens, now)
 
     def _free(self, run: Run, reservation: Reservation, tokens: int | None) -> None:
         for scope in run.scopes:
             scope.reserve(reservation, -1)
         gate = self._models.gate(reservation.request.model)
         if gate is not None:
-            gate.leave((run.run_id, reservation.request.number), tokens)
+            gate.leave(_permit(reservation.request), tokens)
 
     def _decided(self, run: Run, number: int, reply: ReserveReply) -> ReserveReply:
         waiter = run.waiting.pop(number, None)
@@ -223,6 +224,10 @@ def _tool_calls(run: Run, asked: int) -> tuple[int, Failure | None]:
         if left is not None and left < granted:
             granted, error = left, scope.failure("max_tool_calls")
     return granted, error
+
+
+def _permit(request: ReserveRequest) -> Permit:
+    return request.run_id, request.attempt, request.number
 
 
 def _taken_back(number: int) -> Failure:

@@ -1,9 +1,11 @@
 """From facts to a registry: what an earlier supervisor knew, and all that follows from it."""
 
+from .changes import BegunCall
 from .facts import WAITERS, ActorFacts, RunFacts, restore_waiters
 from .leases import Leases, LentActor
 from .lending import Kill
 from .mailboxes import Mailboxes
+from .model_limits import ModelUse
 from .records import Driver, Run
 from .registry import Registry
 from .saved import Saved
@@ -25,7 +27,11 @@ def restored(namespace: str, mailboxes: Mailboxes, saved: Saved, now: float) -> 
         parent = runs[facts.stamp.parent_run_id] if facts.stamp.parent_run_id is not None else None
         run = _run(facts, drivers[facts.driver_id], parent, mailboxes, now)
         runs[run.run_id] = run
-    registry = Registry(namespace, mailboxes, drivers.values(), tuple(runs.values()))
+    calls = [
+        BegunCall((call.run_id, call.attempt, call.number), call.model, call.begun, call.tokens) for call in saved.calls
+    ]
+    use = ModelUse(saved.pauses, calls)
+    registry = Registry(namespace, mailboxes, drivers.values(), tuple(runs.values()), use)
     for run in runs.values():
         if run.live:
             registry.tally.go_on(run.agent)

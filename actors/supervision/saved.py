@@ -7,6 +7,17 @@ from .changes import Changes, DropOrders, PutOrder
 from .facts import ActorFacts, DriverFacts, RunFacts, facts_of_actor, facts_of_driver, facts_of_run
 
 
+class CallFacts(NamedTuple):
+    """A call of a model of which a minute is bounded: the columns of its row."""
+
+    run_id: str
+    attempt: int
+    number: int
+    model: str
+    begun: float
+    tokens: int
+
+
 class Batch(NamedTuple):
     """What is written in one transaction."""
 
@@ -17,6 +28,9 @@ class Batch(NamedTuple):
     orders: list[PutOrder | DropOrders]
     forgotten_trees: list[str]
     forgotten_drivers: list[str]
+    pauses: dict[str, float]
+    """Models, and until when they are left alone."""
+    calls: list[CallFacts]
 
     @classmethod
     def of(cls, changes: Changes) -> "Batch":
@@ -31,6 +45,8 @@ class Batch(NamedTuple):
             orders=changes.orders,
             forgotten_trees=changes.forgotten_trees,
             forgotten_drivers=changes.forgotten_drivers,
+            pauses=changes.pauses,
+            calls=[CallFacts(*call.permit, call.model, call.time, call.tokens) for call in changes.calls.values()],
         )
 
 
@@ -44,3 +60,7 @@ class Saved(NamedTuple):
     """In the order of their admission."""
     orders: list[tuple[int, str, Order]]
     """Number, process and order, by number."""
+    pauses: dict[str, float]
+    """Models, and until when they are left alone."""
+    calls: list[CallFacts]
+    """In the order in which they began; some began longer ago than they count."""

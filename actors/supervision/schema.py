@@ -56,6 +56,24 @@ ORDERS: Final = Table(
 """Orders that processes have not acknowledged."""
 
 
+PAUSES: Final = Table(
+    "pauses", METADATA, Column("model", String, primary_key=True), Column("until", Float, nullable=False)
+)
+"""Models that have asked to be left alone."""
+
+CALLS: Final = Table(
+    "calls",
+    METADATA,
+    Column("run_id", String, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("model", String, nullable=False),
+    Column("begun", Float, nullable=False, index=True),
+    Column("tokens", BigInteger, nullable=False),
+)
+"""Calls that count for the minute of their model, and those that no longer do until the next one is written."""
+
+
 def upsert(table: Table, dialect: str) -> Insert:
     """Return the statement that adds rows of a table, and replaces those that are there."""
     insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect](table)

@@ -22,8 +22,9 @@ from ...messages.control import Order
 from ...messages.errors import StoreError
 from .changes import DropOrders, PutOrder
 from .facts import ActorFacts, DriverFacts, RunFacts
-from .saved import Batch, Saved
-from .schema import ACTORS, DRIVERS, META, METADATA, ORDERS, RUNS, upsert
+from .model_limits import WINDOW
+from .saved import Batch, CallFacts, Saved
+from .schema import ACTORS, CALLS, DRIVERS, META, METADATA, ORDERS, PAUSES, RUNS, upsert
 
 _LOG: Final = logging.getLogger(__name__)
 _ORDER: Final[TypeAdapter[Order]] = TypeAdapter(Order)
@@ -48,7 +49,7 @@ class Store:
         self._path = path
         self._engine = engine
         name = engine.dialect.name
-        self._puts = {table: upsert(table, name) for table in (DRIVERS, ACTORS, RUNS, ORDERS)}
+        self._puts = {table: upsert(table, name) for table in (DRIVERS, ACTORS, RUNS, ORDERS, PAUSES, CALLS)}
 
     @classmethod
     def open(cls, path: Path, identity: dict[str, str]) -> tuple[Self, Saved]:
@@ -111,6 +112,8 @@ class Store:
             self._put(connection, RUNS, map(_run_row, batch.runs))
             self._put_actors(connection, batch)
             self._put_orders(connection, batch.orders)
+            self._put(connection, PAUSES, ({"model": model, "until": until} for model, until in batch.pauses.items()))
+            self._put_calls(connection, batch.calls)
             if batch.forgotten_trees:
                 connection.execute(delete(RUNS).where(RUNS.c.root_run_id.in_(batch.forgotten_trees)))
             for driver_id in batch.forgotten_drivers:
@@ -143,6 +146,12 @@ class Store:
         if gone:
             connection.execute(_DROP_ACTOR, gone)
 
+    def _put_calls(self, connection: Connection, calls: list[CallFacts]) -> None:
+        if calls:
+            self._put(connection, CALLS, (call._asdict() for call in calls))
+            newest = max(call.begun for call in calls)
+            connection.execute(delete(CALLS).where(CALLS.c.begun <= newest - WINDOW))
+
     def _put_orders(self, connection: Connection, orders: list[PutOrder | DropOrders]) -> None:
         # Numbers only grow: an order that was dropped was put before, so that all can be put first.
         put = (
@@ -170,6 +179,8 @@ def _load(connection: Connection) -> Saved:
         actors=[(row.driver_id, row.name, ActorFacts.from_json(row.facts)) for row in actors],
         runs=[RunFacts.from_json(facts) for facts in runs],
         orders=[(row.number, row.process, _ORDER.validate_json(row.facts)) for row in orders],
+        pauses={row.model: row.until for row in connection.execute(select(PAUSES))},
+        calls=[CallFacts(*row) for row in connection.execute(select(CALLS).order_by(CALLS.c.begun))],
     )
 
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from runtree.actors.supervision.changes import Changes, PutOrder
+from runtree.actors.supervision.changes import BegunCall, Changes, Permit, PutOrder
 from runtree.actors.supervision.facts import facts_of_actor, facts_of_driver, facts_of_run
 from runtree.actors.supervision.registry import Registry
 
@@ -20,6 +20,8 @@ class Kept:
         self.drivers: dict[str, str] = {}
         self.actors: dict[tuple[str, str], str] = {}
         self.orders: dict[int, tuple[str, str]] = {}
+        self.pauses: dict[str, float] = {}
+        self.calls: dict[Permit, tuple[str, float, int]] = {}
 
     def save(self, changes: Changes) -> None:
         """Carry out changes."""
@@ -31,6 +33,8 @@ class Kept:
                 self.actors[key] = actor.to_json()
             else:
                 self.actors.pop(key, None)
+        self.pauses.update(changes.pauses)
+        self.calls.update({permit: _plain(call) for permit, call in changes.calls.items()})
         for change in changes.orders:
             if isinstance(change, PutOrder):
                 self.orders[change.number] = (change.process, change.order.to_json())
@@ -69,6 +73,12 @@ def _checked(method: Callable[..., Any], check: Callable[[], None]) -> Callable[
 
 def _check(registry: Registry, changes: Changes, kept: Kept) -> None:
     kept.save(changes.take())
+    for gate in registry._allowances.models.gates():
+        assert kept.pauses.get(gate.key, 0.0) == gate.paused_until, (
+            f"the pause of {gate.key} is not said to have changed"
+        )
+        for call in gate._window:
+            assert kept.calls.get(call.permit) == _plain(call), f"call {call.permit} is not said to have changed"
     if len(registry._runs) > _MANY:
         return
     runs = {name: facts_of_run(run).to_json() for name, run in registry._runs.items()}
@@ -83,3 +93,7 @@ def _check(registry: Registry, changes: Changes, kept: Kept) -> None:
     for name, driver in registry._drivers.items():
         facts = facts_of_driver(driver).to_json()
         assert kept.drivers.get(name) == facts, f"driver {name} has changed, and nobody called its touch()"
+
+
+def _plain(call: BegunCall) -> tuple[str, float, int]:
+    return call.model, call.time, call.tokens

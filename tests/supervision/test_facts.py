@@ -6,6 +6,7 @@ from runtree.actors.supervision.changes import Changes
 from runtree.actors.supervision.facts import DERIVED_OF_DRIVER, DERIVED_OF_RUN, ActorFacts, DriverFacts, RunFacts
 from runtree.actors.supervision.leases import Leases, LentActor
 from runtree.actors.supervision.mailboxes import Mailboxes
+from runtree.actors.supervision.model_limits import Gate
 from runtree.actors.supervision.records import Driver, Run
 from runtree.actors.supervision.registry import Registry
 
@@ -39,6 +40,9 @@ def test_s6_all_else_that_the_registry_remembers_is_kept_or_derived() -> None:
     kept = {"_namespace", "_drivers", "_runs"}
     derived = {"_mailboxes", "_changes", "_ended_trees", "_graces", "tally", "_lending", "_newcomers", "_allowances"}
     assert vars(Registry("test", Mailboxes())).keys() == kept | derived
+    kept = {"paused_until", "_window", "_tokens"}
+    derived = {"key", "limit", "line", "_open", "_changes"}
+    assert vars(Gate("model", Changes())).keys() == kept | derived
     kept = {"_orders"}
     derived = {"_number", "_on_put", "changes"}
     assert vars(Mailboxes()).keys() == kept | derived

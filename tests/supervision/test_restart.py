@@ -20,7 +20,7 @@ from runtree.messages import Limits, ModelLimit
 from runtree.messages.control import AdmitRequest, CancelOrder, ChildRequest, EndReport, RunReport
 from runtree.messages.errors import RuntreeError
 from runtree.messages.loss import LossReport
-from runtree.messages.reservations import ReserveRequest, SlotRequest
+from runtree.messages.reservations import ReserveReply, ReserveRequest, SlotRequest, ThrottleReport
 from runtree.messages.result import RunInfo, RunStatus
 
 from .world import hello, spent
@@ -35,7 +35,8 @@ BOUNDS: Final = (
     Limits(max_parallel=2, max_model_calls=3),
     Limits(max_parallel=1, max_tokens=60, deadline=5),
 )
-LIMITED: Final = {"acme:m": ModelLimit(concurrency=2)}
+MODEL: Final = "acme:m"
+LIMITED: Final = {MODEL: ModelLimit(concurrency=2, requests_per_minute=5, tokens_per_minute=120)}
 
 
 class Twin:
@@ -101,7 +102,7 @@ class Twin:
         flag = self.registry.begin(run_id, 1)
         return None if flag is None else flag.reason
 
-    def seen_of(self) -> dict[str, Any]:
+    def seen_of(self, now: float) -> dict[str, Any]:
         """Return all that can be asked."""
         registry = self.registry
         return {
@@ -121,7 +122,13 @@ class Twin:
                 run.run_id: (run.at_work, set(run.reservations), set(run.waiting)) for run in registry.every_run()
             },
             "waits": {run.run_id: (run.wants_slot is None, set(run.postponed)) for run in registry.every_run()},
-            "next": registry.next_time(0.0),
+            "next": registry.next_time(now),
+            "models": {
+                gate.key: (gate.used(now), gate.in_flight)
+                for gate in registry._allowances.models.gates()
+                if gate.in_flight or any(gate.used(now))
+            },
+            "paused": registry._allowances.models.paused(now),
         }
 
 
@@ -146,7 +153,8 @@ COMMAND = st.one_of(
     st.tuples(st.just("lose"), NUMBER, ATTEMPT),
     st.tuples(st.just("judge"), NUMBER, ATTEMPT),
     st.tuples(st.just("cancel"), NUMBER, st.sampled_from([0.5, 2.0])),
-    st.tuples(st.just("pass"), st.sampled_from([1.0, 5.0])),
+    st.tuples(st.just("pass"), st.sampled_from([1.0, 5.0, 60.0])),
+    st.tuples(st.just("throttle"), st.sampled_from([1.0, 7.5])),
     st.tuples(st.just("killed"), NUMBER),
     st.tuples(st.just("offer"), st.sampled_from(DRIVERS)),
     st.tuples(st.just("poll"), NUMBER),
@@ -171,7 +179,7 @@ class Script:
         """Return the call of a command; `None` where there is nothing to call."""
         self.now += 0.25
         name, *args = command
-        if name in {"root", "offer", "leave", "pass"}:
+        if name in {"root", "offer", "leave", "pass", "throttle"}:
             return getattr(self, f"_{name}")(*args)  # type: ignore[no-any-return]
         if not self.runs:
             return None
@@ -214,7 +222,7 @@ class Script:
             number=number,
             model_calls=1,
             tool_calls=tools,
-            model="acme:m",
+            model=MODEL,
             output_tokens=tokens,
         )
         return "reserve", request, self.now
@@ -256,6 +264,9 @@ class Script:
         self.now += seconds
         return "passed", self.now
 
+    def _throttle(self, seconds: float) -> tuple[Any, ...]:
+        return "throttle", ThrottleReport(model=MODEL, seconds=seconds), self.now
+
     def _killed(self, run_id: str) -> tuple[Any, ...]:
         return "killed_of", run_id, self.now
 
@@ -290,15 +301,29 @@ def test_s6_restarts_change_no_answer(commands: list[tuple[Any, ...]]) -> None:
                 for process in DRIVERS:
                     assert mortal.do("poll", process) == immortal.do("poll", process)
         mortal.restart(script.now)
-        assert mortal.seen_of() == immortal.seen_of()
+        assert mortal.seen_of(script.now) == immortal.seen_of(script.now)
         for process in (*DRIVERS, *(f"run:agent:{name}" for name in script.runs)):
             assert mortal.poll(process) == immortal.poll(process)
 
 
-def twin(folder: Path) -> Twin:
+def twin(folder: Path, **limit: int) -> Twin:
     found = Twin(folder, mortal=True)
-    found.do("join", hello("d0"), 0.0)
+    found.do("join", hello("d0", model_limits={MODEL: ModelLimit(**limit)} if limit else {}), 0.0)
     return found
+
+
+def ask(found: Twin, number: int, tokens: int, now: float, attempt: int = 1) -> ReserveReply:
+    request = ReserveRequest(
+        run_id="r", attempt=attempt, number=number, model_calls=1, model=MODEL, output_tokens=tokens
+    )
+    reply = found.do("reserve", request, now)
+    assert isinstance(reply, ReserveReply)
+    return reply
+
+
+def settle(found: Twin, number: int, tokens: int, now: float) -> None:
+    report = RunReport(run_id="r", attempt=1, number=100 + number, settled={number: tokens}, **spent(tokens))
+    found.do("report", report, now)
 
 
 def admit(found: Twin, name: str, parent: str | None = None, **fields: Any) -> None:
@@ -356,3 +381,83 @@ def test_s6_a_driver_that_died_meanwhile_is_not_given_up_for_its_silence(tmp_pat
     found = twin(tmp_path)
     found.restart(500.0)
     assert found.registry.driver("d0").seen == 500.0
+
+
+def test_s10_a_restart_does_not_begin_a_new_minute(tmp_path: Path) -> None:
+    found = twin(tmp_path, requests_per_minute=2)
+    admit(found, "r")
+    for number, now in ((1, 10.0), (2, 20.0)):
+        assert ask(found, number, 10, now).granted_model_calls
+        settle(found, number, 10, now)
+    found.restart(30.0)
+    assert ask(found, 3, 10, 30.0).waits_for == "model_limit"
+    assert found.registry.next_time(30.0) == 70.0
+    found.restart(75.0)
+    found.do("passed", 75.0)
+    assert ask(found, 3, 10, 75.0).granted_model_calls, "the time that passed without a supervisor counts"
+    assert ask(found, 4, 10, 75.0).waits_for == "model_limit"
+    found.do("passed", 80.0)
+    assert ask(found, 4, 10, 80.0).granted_model_calls
+
+
+def test_s10_tokens_of_a_minute_are_known_after_a_restart_settled_or_open(tmp_path: Path) -> None:
+    found = twin(tmp_path, tokens_per_minute=100)
+    admit(found, "r")
+    ask(found, 1, 60, 10.0)
+    settle(found, 1, 30, 11.0)
+    ask(found, 2, 50, 12.0)
+    found.restart(13.0)
+    assert ask(found, 3, 40, 13.0).waits_for == "model_limit"
+    settle(found, 2, 20, 14.0)
+    assert ask(found, 3, 40, 14.0).granted_model_calls, "the call under way counted at its bound until it was settled"
+    found.restart(15.0)
+    assert ask(found, 4, 20, 15.0).waits_for == "model_limit"
+
+
+def test_s10_a_pause_outlasts_the_supervisor_and_ends_by_the_clock(tmp_path: Path) -> None:
+    found = twin(tmp_path, concurrency=3)
+    admit(found, "r")
+    found.do("throttle", ThrottleReport(model=MODEL, seconds=30.0), 10.0)
+    found.restart(20.0)
+    assert ask(found, 1, 10, 20.0).waits_for == "model_limit"
+    assert found.registry.next_time(20.0) == 40.0
+    found.restart(41.0)
+    assert ask(found, 2, 10, 41.0).waits_for == "model_limit", "behind the first"
+    found.do("passed", 41.0)
+    assert ask(found, 1, 10, 41.0).granted_model_calls
+
+
+def test_s10_an_attempt_counts_beside_the_calls_of_the_lost_one(tmp_path: Path) -> None:
+    """Attempts number their calls anew."""
+    found = twin(tmp_path, requests_per_minute=2)
+    admit(found, "r", max_attempts=2)
+    ask(found, 1, 10, 10.0)
+    report = LossReport(run_id="r", attempt=1, reason="killed")
+    found.do("lose", report, 11.0)
+    found.do("judge", report, 11.0)
+    assert ask(found, 1, 10, 12.0, attempt=2).granted_model_calls
+    found.restart(13.0)
+    assert ask(found, 2, 10, 13.0, attempt=2).waits_for == "model_limit"
+
+
+def test_s10_the_store_keeps_no_calls_that_have_ceased_to_count(tmp_path: Path) -> None:
+    found = twin(tmp_path, requests_per_minute=1)
+    admit(found, "r")
+    for number in range(1, 6):
+        assert ask(found, number, 10, number * 61.0).granted_model_calls
+        settle(found, number, 10, number * 61.0)
+    assert found._store is not None
+    found._store.close()
+    found._store, saved = Store.open(tmp_path / "store.db", IDENTITY)
+    assert [call.number for call in saved.calls] == [5]
+
+
+def test_s10_where_no_minute_is_bounded_no_call_is_written(tmp_path: Path) -> None:
+    found = Twin(tmp_path, mortal=False)
+    found.do("join", hello("d0", model_limits={MODEL: ModelLimit(concurrency=2)}), 0.0)
+    admit(found, "r")
+    assert found.registry.reserve(
+        ReserveRequest(run_id="r", attempt=1, number=1, model_calls=1, model=MODEL), 1.0
+    ).granted_model_calls
+    assert found.mailboxes.changes.runs
+    assert not found.mailboxes.changes.calls
