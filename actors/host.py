@@ -46,12 +46,14 @@ class RunActorHost:
         start_actor: StartActor,
         channels: RunChannels,
         pauses: Pauses,
+        limited_models: set[str],
     ) -> None:
         self._job = job
         self.keys = keys
         self._admitted = job.admitted
         self._supervisor = supervisor
-        self._limited_models = frozenset(job.admitted.limited_models)
+        self._limited_models = limited_models
+        limited_models.update(job.admitted.limited_models)
         self._pauses = pauses
         for model, until in job.admitted.paused_models.items():
             pauses.put(model, until)
@@ -153,7 +155,7 @@ class RunActorHost:
         return await self._supervisor.budget(self.stamp.run_id)
 
     @property
-    def limited_models(self) -> frozenset[str]:
+    def limited_models(self) -> set[str]:
         """See `Accounting`."""
         return self._limited_models
 

@@ -17,7 +17,7 @@ from typing import Final, cast
 import anyio.lowlevel
 from pydantic import TypeAdapter
 
-from ..messages.control import AdmissionOrder, CancelOrder, EndReport, GrantOrder, Order, PauseOrder
+from ..messages.control import AdmissionOrder, CancelOrder, EndReport, GrantOrder, LimitOrder, Order, PauseOrder
 from ..messages.errors import RuntreeError, VersionMismatchError
 from ..messages.failure import Failure
 from ..messages.items import RunFailed
@@ -91,6 +91,7 @@ class RunActor:
         self._packed = PackedRuns(self.run)
         self._channels = RunChannels()
         self._pauses = Pauses()
+        self._limited_models: set[str] = set()
 
     def __repr__(self) -> str:
         # Ray shows it in its dashboard and before each line the actor logs.
@@ -146,7 +147,16 @@ class RunActor:
         if self._supervisor is None:
             self._supervisor = await SupervisorClient.known(self._namespace)
         stamp = job.admitted.stamp
-        host = RunActorHost(job, keys, self._supervisor, self._queues, start_run_actor, self._channels, self._pauses)
+        host = RunActorHost(
+            job,
+            keys,
+            self._supervisor,
+            self._queues,
+            start_run_actor,
+            self._channels,
+            self._pauses,
+            self._limited_models,
+        )
         live = self._live[stamp.run_id] = _LiveRun(host, asyncio.get_running_loop())
         try:
             result, left_threads = await self._execute(job, host, live)
@@ -222,6 +232,8 @@ class RunActor:
         """Carry out an order; called on the control loop."""
         if isinstance(order, PauseOrder):
             self._pauses.put(order.model, order.until)
+        elif isinstance(order, LimitOrder):
+            self._limited_models.update(order.models)
         elif isinstance(order, CancelOrder | GrantOrder | AdmissionOrder):
             live = self._live.get(order.run_id)
             if live is None or live.host.stamp.attempt != order.attempt:

@@ -56,7 +56,7 @@ class DriverHello(Value):
     model_limits: dict[str, ModelLimit] = Field(default_factory=dict[str, ModelLimit])
     """Bounds on the use of models over the whole namespace, by `ModelProfile.key`; of two drivers' bounds the stricter holds.
 
-    They hold for runs that are admitted from now on, and for as long as the driver is there.
+    They hold for every call that begins from now on, also of runs that were admitted before, and for as long as the driver is there.
     """
     warm: NonNegativeInt = 0
     """Size of its pool."""
@@ -310,8 +310,24 @@ class PauseOrder(Value):
     """Seconds since the epoch."""
 
 
+class LimitOrder(Value):
+    """A driver has bounded models over the namespace: runs that were admitted before reserve their calls too from now on."""
+
+    kind: Literal["limit"] = "limit"
+    models: tuple[str, ...]
+    """All that are bounded, by `ModelProfile.key`."""
+
+
 Order = Annotated[
-    CancelOrder | KillOrder | RetireOrder | StartOrder | RefillOrder | GrantOrder | AdmissionOrder | PauseOrder,
+    CancelOrder
+    | KillOrder
+    | RetireOrder
+    | StartOrder
+    | RefillOrder
+    | GrantOrder
+    | AdmissionOrder
+    | PauseOrder
+    | LimitOrder,
     Discriminator("kind"),
 ]
 """What a poll can bring."""

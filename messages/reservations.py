@@ -18,7 +18,7 @@ WaitReason = Literal["budget", "model_limit", "parallel"]
 class ReserveRequest(Value):
     """A run is about to make calls that a bound stands over, and says what they may consume at most.
 
-    Needed for model calls where `Limits` bound money, tokens or model calls, or where the model is one of `Admitted.limited_models`; for tool calls
+    Needed for model calls where `Limits` bound money, tokens or model calls, or where the model is one of `Admitted.limited_models` or of a `LimitOrder`; for tool calls
     where `Limits` bound them. Each retry and each fallback reserves anew.
     """
 

@@ -73,7 +73,7 @@ class Accounting(Protocol):
 
     @property
     def limited_models(self) -> Container[str]:
-        """Models whose calls have to be reserved whatever the run's own limits are, by `ModelProfile.key`."""
+        """Models whose calls have to be reserved whatever the run's own limits are, by `ModelProfile.key`; more may come while it runs."""
         ...
 
     @property

@@ -15,6 +15,8 @@ from ...messages.control import (
     CancelOrder,
     DriverHello,
     EndReport,
+    LimitOrder,
+    Order,
     PauseOrder,
     RunReport,
 )
@@ -81,7 +83,11 @@ class Registry:
         if hello.driver_id not in self._drivers:
             driver = self._drivers[hello.driver_id] = Driver(hello, seen=now, changes=self._changes)
             driver.touch()
+            known = self._allowances.models.limited
             self._bound_models()
+            limited = self._allowances.models.limited
+            if not set(limited) <= set(known):
+                self._tell_all(LimitOrder(models=limited))
 
     def driver(self, driver_id: str) -> Driver:
         """Return a driver.
@@ -175,9 +181,7 @@ class Registry:
         """Let nobody call a model for some time, and tell all processes that have a run."""
         until = self._allowances.models.pause(report.model, report.seconds, now)
         if until is not None:
-            order = PauseOrder(model=report.model, until=until)
-            for actor in {run.lease.actor for run in self._runs.values() if run.live}:
-                self._mailboxes.put(actor, order)
+            self._tell_all(PauseOrder(model=report.model, until=until))
 
     def budget(self, run_id: str) -> Budget:
         """Return what is left for a run."""
@@ -323,6 +327,11 @@ class Registry:
         return tuple(run.info() for run in self._runs.values() if ended or run.live)
 
     # Inside
+
+    def _tell_all(self, order: Order) -> None:
+        """Tell all processes that have a run."""
+        for actor in {run.lease.actor for run in self._runs.values() if run.live}:
+            self._mailboxes.put(actor, order)
 
     def _bound_models(self) -> None:
         self._allowances.models.bound(driver.hello.model_limits for driver in self._drivers.values())

@@ -6,10 +6,11 @@ from decimal import Decimal
 import anyio
 import pytest
 
-from runtree import Runtime, SyncRuntime
+from runtree import Runtime, SyncRuntime, tool
 from runtree.actors.admission import check_limits
 from runtree.actors.agent import Agent, AgentSet, Retry
 from runtree.actors.model_limits import checked_model_limits
+from runtree.messages.content import ToolCallBlock
 from runtree.messages.errors import ConfigurationError
 from runtree.messages.failure import Failure
 from runtree.messages.limits import Limits, ModelLimit
@@ -20,6 +21,7 @@ from tests.kit.host import MemorySupervisor, MemoryTree
 from tests.kit.metered import MeteredModel, profile
 
 KEY = "acme:metered"
+CALLS = (ToolCallBlock(call_id="c", tool_name="echo", arguments={}),)
 
 
 def rate_limited(seconds: float | None) -> Failure:
@@ -40,6 +42,35 @@ async def test_two_trees_share_the_calls_of_a_model() -> None:
     assert (len(model.requests), model.most_at_once) == (3, 1)
     waits = [item for tree in trees for item in tree.of("waiting")]
     assert {(item.what, item.detail) for item in waits} == {("model_limit", KEY)}
+
+
+async def test_s10_a_run_that_was_there_first_keeps_to_limits_that_come_later() -> None:
+    """A second driver bounds a model that runs of the first are using: their next calls are counted."""
+    gate = anyio.Event()
+    first, second = MeteredModel(lambda number, _: "more" if number else CALLS), MeteredModel(gate=gate)
+    supervisor = MemorySupervisor()
+    held = anyio.Event()
+
+    @tool
+    async def echo() -> str:
+        """Wait until the limits are there."""
+        await held.wait()
+        return "done"
+
+    early = MemoryTree(Agent("lead", first, tools=[echo]), supervisor=supervisor)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(early.execute)
+            await eventually(lambda: early.of("tool_call_started"))
+            supervisor.join("two", {KEY: ModelLimit(concurrency=1)})
+            late = MemoryTree(Agent("lead", second), supervisor=supervisor)
+            group.start_soon(late.execute)
+            await eventually(lambda: second.requests)
+            held.set()
+            await eventually(lambda: early.of("waiting"))
+            assert len(first.requests) == 1
+            gate.set()
+    assert len(first.requests) == 2
 
 
 async def test_another_model_is_not_asked_about() -> None:

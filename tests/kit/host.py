@@ -22,6 +22,7 @@ from runtree.messages.control import (
     DriverHello,
     EndReport,
     GrantOrder,
+    LimitOrder,
     Order,
     PauseOrder,
     RunReport,
@@ -62,6 +63,13 @@ class MemorySupervisor:
             model_limits=dict(model_limits or {}),
         )
         self.registry.join(hello, time.time())
+
+    def join(self, driver_id: str, model_limits: Mapping[str, ModelLimit]) -> None:
+        """Have another driver join, with bounds of its own."""
+        hello = DriverHello(
+            driver_id=driver_id, host="memory", pid=2, version="1", wire_version=1, model_limits=dict(model_limits)
+        )
+        self.registry.join(hello, self.now())
 
     def employ(self, host: "MemoryHost") -> None:
         """Take up the process of a run."""
@@ -222,6 +230,7 @@ class MemoryHost:
     def __init__(self, tree: MemoryTree, admitted: Admitted) -> None:
         self._tree = tree
         self.admitted = admitted
+        self._limited = set(admitted.limited_models)
         self._seq = 0
         self._numbers = itertools.count(1)
         self._requests: dict[str, ChildRequest] = {}
@@ -244,8 +253,8 @@ class MemoryHost:
         return self.admitted.deadline
 
     @property
-    def limited_models(self) -> tuple[str, ...]:
-        return self.admitted.limited_models
+    def limited_models(self) -> set[str]:
+        return self._limited
 
     @property
     def pauses(self) -> Pauses:
@@ -276,6 +285,8 @@ class MemoryHost:
         """Carry out an order."""
         if isinstance(order, PauseOrder):
             self.pauses.put(order.model, order.until)
+        elif isinstance(order, LimitOrder):
+            self._limited.update(order.models)
         elif self.run is not None and isinstance(order, CancelOrder):
             self.run.cancel(order.reason)
         elif self.run is not None and isinstance(order, GrantOrder | AdmissionOrder):

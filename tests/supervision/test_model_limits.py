@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtree.messages import Limits, ModelLimit
-from runtree.messages.control import AdmitRequest, Admitted, ChildRequest, PauseOrder
+from runtree.messages.control import AdmitRequest, Admitted, ChildRequest, LimitOrder, PauseOrder
 from runtree.messages.reservations import ThrottleReport
 
 from .world import World, hello
@@ -99,6 +99,29 @@ def test_s10_the_strictest_of_all_drivers_counts_while_it_is_there() -> None:
     waiting = world.waits("r1", 10, model=MODEL)
     world.registry.leave("two", 0.0, "gone")
     assert set(world.grants("r1")) == {waiting}
+
+
+def test_s10_limits_of_a_driver_that_joins_later_hold_for_runs_admitted_before() -> None:
+    world = World()
+    for name in ("r0", "r1", "ended"):
+        world.start(None, name)
+    world.end("ended")
+    world.registry.join(hello("two", model_limits={MODEL: ModelLimit(concurrency=1)}), 0.0)
+    told = LimitOrder(models=(MODEL,))
+    assert [world.orders(world.run(name).lease.actor) for name in ("r0", "r1", "ended")] == [[told], [told], []]
+    world.granted("r0", 10, model=MODEL)
+    world.waits("r1", 10, model=MODEL)
+
+
+def test_s10_runs_are_told_only_of_models_they_have_not_heard_of() -> None:
+    world = limited(1, concurrency=3)
+    world.registry.join(hello("two", model_limits={MODEL: ModelLimit(concurrency=1)}), 0.0)
+    world.registry.join(hello("three"), 0.0)
+    assert not world.orders(world.run("r0").lease.actor), "its calls are reserved already"
+    world.registry.join(hello("four", model_limits={"acme:m2": ModelLimit(concurrency=1)}), 0.0)
+    world.registry.leave("four", 0.0, "gone")
+    world.registry.join(hello("five", model_limits={"acme:m2": ModelLimit(concurrency=1)}), 0.0)
+    assert world.orders(world.run("r0").lease.actor)[0] == LimitOrder(models=(MODEL, "acme:m2"))
 
 
 def test_s10_runs_are_told_which_models_are_limited_and_paused() -> None:
