@@ -27,6 +27,12 @@ from .errors import (
     ProviderProtocolError,
     ProviderTimeoutError,
     ProviderTransportError,
+    ReplCancelledError,
+    ReplClosedError,
+    ReplError,
+    ReplLimitError,
+    ReplStoppedError,
+    ReplWorkerError,
     RunCancelledError,
     RunError,
     RunFailedError,
@@ -93,6 +99,7 @@ from .model import (
     ToolDefinition,
     UsageDelta,
 )
+from .repl import CellError, ReplCallKind, ReplCallRecord, ReplPolicy, ReplResult, ReplVariable
 from .result import AttemptRecord, CancelReport, ModelCallRecord, RunInfo, RunRecord, RunResult, RunStatus
 from .schema import stream_schema
 from .transcript import AssistantMessage, FinishReason, Message, ToolMessage, ToolOutcome, ToolResult, UserMessage
@@ -118,6 +125,7 @@ __all__ = [
     "AttemptDiscarded",
     "AttemptRecord",
     "CancelReport",
+    "CellError",
     "Completed",
     "ConfigurationError",
     "ContentBlock",
@@ -160,6 +168,17 @@ __all__ = [
     "ReasoningDelta",
     "RedactedThinkingBlock",
     "ReplCall",
+    "ReplCallKind",
+    "ReplCallRecord",
+    "ReplCancelledError",
+    "ReplClosedError",
+    "ReplError",
+    "ReplLimitError",
+    "ReplPolicy",
+    "ReplResult",
+    "ReplStoppedError",
+    "ReplVariable",
+    "ReplWorkerError",
     "RunCancelled",
     "RunCancelledError",
     "RunCompleted",

@@ -22,6 +22,12 @@
     │   ├── RunCancelledError         result() of a cancelled run
     │   └── UnknownRunError           an id nobody knows
     ├── RunLostError                  the process of a run is gone
+    ├── ReplError                     a REPL session can't evaluate a cell
+    │   ├── ReplClosedError           a session that is not open
+    │   └── ReplStoppedError          a cell that did not end by itself
+    │       ├── ReplCancelledError    the session's flag is set
+    │       ├── ReplLimitError        a bound of the policy, or of the run around the session
+    │       └── ReplWorkerError       the worker process died
     ├── RuntimeClosedError            a call on a Runtime that is not open
     ├── RuntimeUnavailableError       Ray, the supervisor or a queue does not answer
     │   └── StoreError                the supervisor can't write down what it decides
@@ -35,6 +41,7 @@ from typing import TYPE_CHECKING, ClassVar
 from .failure import Failure, FailureCode
 
 if TYPE_CHECKING:
+    from .repl import ReplResult
     from .result import RunResult
 
 
@@ -223,6 +230,60 @@ class RunLostError(RuntreeError):
 
     def __str__(self) -> str:
         return f"the process of run {self.run_id} is gone: {self.reason}"
+
+
+class ReplError(RuntreeError):
+    """A REPL session can't evaluate a cell."""
+
+
+class ReplClosedError(ReplError):
+    """A REPL session was used before it was entered or after it was closed."""
+
+    def __init__(self, call: str) -> None:
+        super().__init__(call)
+        self.call = call
+
+    def __str__(self) -> str:
+        return f"{self.call} needs an open session. Call it inside `async with ReplSession(...) as session:`"
+
+
+class ReplStoppedError(ReplError):
+    """A cell did not end by itself; `result` has what it did until then. The variables are as they were before it, if they are kept."""
+
+    def __init__(self, problem: str, result: "ReplResult") -> None:
+        super().__init__(problem, result)
+        self.problem, self.result = problem, result
+
+    def __str__(self) -> str:
+        lost = "" if self.result.variables_kept else " The variables of earlier cells are lost."
+        return f"the cell was stopped: {self.problem}.{lost}"
+
+
+class ReplCancelledError(ReplStoppedError):
+    """The session's flag was set, before the cell or while it ran."""
+
+    code: ClassVar[FailureCode] = "cancelled"
+
+
+class ReplLimitError(ReplStoppedError):
+    """A cell came to a bound that its code can't catch."""
+
+    code: ClassVar[FailureCode] = "limit_exceeded"
+
+    def __init__(self, limit: str, allowed: str, result: "ReplResult") -> None:
+        super().__init__(f"limit {limit} is reached (allowed: {allowed})", result)
+        self.args = (limit, allowed, result)
+        self.limit, self.allowed = limit, allowed
+
+    def failure(self) -> Failure:
+        """Return the error with the limit's name."""
+        return Failure(code=self.code, message=str(self), limit=self.limit)
+
+
+class ReplWorkerError(ReplStoppedError):
+    """The process that evaluates the cells died."""
+
+    code: ClassVar[FailureCode] = "lost"
 
 
 class RuntimeClosedError(RuntreeError):

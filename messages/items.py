@@ -170,14 +170,20 @@ class ReplCall(Item):
     """The REPL session."""
     phase: Literal["started", "completed"]
     """Start or end of the call."""
+    call_id: str = ""
+    """Names the call, in both of its items."""
+    cell: int = 0
+    """Number of the cell in its session, from 1."""
     call_kind: str
     """Host function."""
     name: str = ""
-    """Tool, agent or model it calls."""
+    """Tool or agent it calls; empty for a model."""
     elapsed: float | None = None
     """Seconds, at completion."""
     outcome: ToolOutcome | None = None
     """How it ended, at completion."""
+    message: str = ""
+    """Why it did not succeed, at completion."""
 
 
 class Custom(Item):

@@ -2,14 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Generator
+from typing import Any, Self
 
 
 class CancelFlag:
     """Tells running code that it should stop.
 
-    Any thread may set and read it.
+    Any thread may set and read it, and `await flag` waits until it is set. Every holder in a process shares the one object.
     """
 
     def __init__(self) -> None:
@@ -36,6 +36,9 @@ class CancelFlag:
     def reason(self) -> str | None:
         """Why it was set; `None` while it is not."""
         return self._reason
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self.wait().__await__()
 
     async def wait(self) -> None:
         """Return once the flag is set."""

@@ -70,6 +70,11 @@ class Tool:
         """Call the function itself, as if it were not a tool."""
         return self.function(*args, **kwargs)
 
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function asks for a `ToolContext`."""
+        return self._signature.context_parameter is not None
+
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a model's arguments, validated.
 

@@ -1,0 +1,156 @@
+"""Values on their way out of a cell: whatever a sandbox holds becomes what JSON can hold, and never an error.
+
+Text, booleans, `None`, floats (NaN and the infinities too) and integers stay what they are; integers of more than 4,300 digits become hexadecimal
+text, as no JSON reader takes them. Bytes become text where they are UTF-8, else `base64:` and their base64. Tuples, sets and the like become
+lists, keys become text, times become ISO text, instances of classes become dicts of their attributes, functions and classes their
+representation. What refers to itself, or is nested deeper than 64 levels, ends in "…".
+"""
+
+import base64
+import datetime
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeGuard
+
+DEPTH: Final = 64
+"""Levels of nesting that are kept."""
+
+ELLIPSIS: Final = "…"
+"""Stands for what is left out."""
+
+_MAX_BITS: Final = 14_281
+"""An integer of so many bits has at most 4,300 digits."""
+
+
+class _Writer:
+    """Takes apart one value, and stops when the bytes it may take are used up."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.left = max_bytes
+        self.cut = False
+
+    def value(self, value: Any, depth: int = DEPTH) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if value is None or isinstance(value, bool | float):
+            self.left -= 8
+            return value
+        if isinstance(value, int):
+            return self._integer(value)
+        if depth == 0 or self.left <= 0:
+            self.cut = True
+            return ELLIPSIS
+        self.left -= 2
+        if is_mapping(value):
+            return self._mapping(value, depth)
+        if _is_sequence(value):
+            return self._sequence(value, depth)
+        return self._other(value, depth)
+
+    def _text(self, text: str) -> str:
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+        if size <= self.left:
+            self.left -= size + 2
+            return text if text.isascii() else text.encode("utf-8", "replace").decode()
+        # No character takes more than four bytes, so that most of a long text is not looked at.
+        kept = cut_text(text[: max(self.left, 0)], max(self.left, 0))
+        self.left, self.cut = 0, True
+        return kept + ELLIPSIS
+
+    def _integer(self, value: int) -> int | str:
+        if value.bit_length() <= _MAX_BITS:
+            self.left -= 8 + value.bit_length() // 3
+            return value
+        return self._text(hex(value))
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, each in value.items():
+            if self.left <= 0:
+                self.cut = True
+                break
+            found[self._key(key)] = self.value(each, depth - 1)
+        return found
+
+    def _key(self, key: Any) -> str:
+        plain = self.value(key, 2)
+        return plain if isinstance(plain, str) else str(plain)
+
+    def _sequence(self, values: Iterable[Any], depth: int) -> list[Any]:
+        found: list[Any] = []
+        for each in values:
+            if self.left <= 0:
+                self.cut = True
+                found.append(ELLIPSIS)
+                break
+            found.append(self.value(each, depth - 1))
+        return found
+
+    def _other(self, value: Any, depth: int) -> Any:
+        if isinstance(value, bytes | bytearray):
+            return self._text(_bytes(bytes(value), self.left))
+        if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+            return self._text(value.isoformat())
+        attributes = getattr(value, "attributes", None)
+        if is_mapping(attributes):
+            return self._mapping(attributes, depth)
+        return self._text(_described(value))
+
+
+def plain(value: Any, max_bytes: int = sys.maxsize) -> Any:
+    """Return a value as JSON can hold it.
+
+    Args:
+        value: What a sandbox handed out.
+        max_bytes: How much of it is kept, about; the rest is replaced by "…".
+    """
+    return _Writer(max_bytes).value(value)
+
+
+def measured(value: Any) -> tuple[Any, int]:
+    """Return a value as JSON can hold it, and how many bytes it takes, about."""
+    writer = _Writer(sys.maxsize)
+    found = writer.value(value)
+    return found, sys.maxsize - writer.left
+
+
+def plain_whole(value: Any, max_bytes: int, what: str) -> Any:
+    """Return a value as JSON can hold it, all of it.
+
+    Raises:
+        ValueError: It is too large, or nested too deeply.
+    """
+    writer = _Writer(max_bytes)
+    found = writer.value(value)
+    if writer.cut:
+        raise ValueError(f"{what} is larger than {max_bytes} bytes, or nested deeper than {DEPTH} levels")
+    return found
+
+
+def cut_text(text: str, max_bytes: int) -> str:
+    """Return the beginning of a text that fits, without a broken character."""
+    data = text.encode("utf-8", "replace")
+    return data.decode() if len(data) <= max_bytes else data[:max_bytes].decode("utf-8", "ignore")
+
+
+def is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    """Return whether a value is a mapping, of whatever."""
+    return isinstance(value, Mapping)
+
+
+def _is_sequence(value: Any) -> TypeGuard[Iterable[Any]]:
+    return isinstance(value, list | tuple | set | frozenset)
+
+
+def _bytes(data: bytes, limit: int) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(data[: max(limit, 0) + 3]).decode()
+
+
+def _described(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  # a value that can't be shown is no reason to lose the cell
+        return f"<{type(value).__name__}>"
