@@ -37,6 +37,7 @@ class Calls:
             self._calls.append(Call(state, toolbox.children, block, counts[block.tool_name]))
         self._waiting: deque[Call] = deque()
         self._fatal: Exception | None = None
+        self._dropped: str | None = None
 
     async def run(self) -> None:
         """Run what can be run; failures of tools are results.
@@ -55,12 +56,18 @@ class Calls:
         if self._fatal is not None:
             raise self._fatal
 
+    def drop(self, reason: str) -> None:
+        """Tell the calls to end, while the run goes on; those that have not begun are not run."""
+        self._dropped = reason
+        for call in self._calls:
+            call.flag.cancel(reason)
+
     def close(self) -> tuple[ToolResult, ...]:
         """Complete what was not run, and return the results of all calls in call order."""
         for call in self._calls:
             if call.result is None:
                 call.uncount()
-                why = "the run failed before" if self._fatal is not None else self._state.stop_reason
+                why = "the run failed before" if self._fatal is not None else self._why
                 self._finish(call, "cancelled", f"The call was not run: {why}")
         return tuple(call.result for call in self._calls if call.result is not None)
 
@@ -146,7 +153,7 @@ class Calls:
     async def _execute(self, call: Call) -> None:
         if not isinstance(call.target, SubAgent):
             await self._state.slot.take()
-        if self._state.stop is not None:
+        if self._state.stop is not None or self._dropped is not None:
             return
         with self._state.slot.call():
             await self._work_on(call)
@@ -202,6 +209,10 @@ class Calls:
             return self._result(call, "error", describe(error))
         return self._result(call, "ok", content)
 
+    @property
+    def _why(self) -> str:
+        return self._dropped if self._dropped is not None else self._state.stop_reason
+
     def _judge(self, call: Call, result: ToolResult | None) -> ToolResult:
         """Return the result that counts, given how the call was stopped, if it was."""
         if result is not None and (result.outcome in ("ok", "invalid", "refused") or not call.timed_out):
@@ -210,7 +221,7 @@ class Calls:
         if call.timed_out:
             text = f"{name} did not end within {self._timeout(call):g} seconds (tool_timeout) and was stopped."
             return self._result(call, "timeout", text, run_id)
-        return self._result(call, "cancelled", f"{name} was cancelled: {self._state.stop_reason}", run_id)
+        return self._result(call, "cancelled", f"{name} was cancelled: {self._why}", run_id)
 
     def _result(
         self, call: Call, outcome: ToolOutcome, content: str | tuple[ContentBlock, ...], run_id: str | None = None

@@ -75,6 +75,10 @@ class SubAgent:
         description = agent.description or f"Runs the agent {name}."
         self.definition = ToolDefinition(name=name, description=description, parameters=json_schema(self._model))
 
+    def arguments_for(self, value: Any) -> dict[str, Any]:
+        """Return the arguments of a call that hands over this input."""
+        return {_INPUT: value} if self._model is not self.agent.input_type else dict(value)
+
     def bind(self, arguments: Mapping[str, Any]) -> Any:
         """Return the input of the run that the arguments describe, as JSON holds it.
 

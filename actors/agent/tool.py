@@ -75,6 +75,14 @@ class Tool:
         """Whether the function asks for a `ToolContext`."""
         return self._signature.context_parameter is not None
 
+    def returns_data(self, text: str) -> bool:
+        """Return whether a text with which the tool answered stands for a value, and is not meant as text.
+
+        Where the annotation does not tell, objects and arrays are values.
+        """
+        hint = self._hints.get("return", Any)
+        return hint is not str and (hint is not Any or text.startswith(("{", "[")))
+
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a model's arguments, validated.
 

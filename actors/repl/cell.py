@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from ...messages.errors import LimitExceededError
 from ...messages.repl import ReplPolicy
 from .functions import CellFunctions, Request, Told, describe_call
+from .host import CellStopError
 from .marshal import cut_text
 from .worker import PENDING, Pending, Raised, Worker
 
@@ -195,10 +196,10 @@ class Cell:
         if isinstance(error, LimitExceededError):
             self.stop(Stop("limit", error.limit, error.allowed))
             return None
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, CellStopError):
             return (Raised("RuntimeError", describe_call(error)),)
         if error is not None:
-            self.stop(Stop("cancelled", type(error).__name__))
+            self.stop(Stop("cancelled", str(error) or type(error).__name__))
             return None
         return (task.result(),)
 

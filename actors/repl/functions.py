@@ -10,7 +10,7 @@ from ...messages.errors import LimitExceededError
 from ...messages.repl import ReplCallKind, ReplCallRecord, ReplPolicy
 from ...messages.transcript import ToolOutcome
 from ..agent.tool_output import describe
-from .host import CallFailedError, CallStart, HostCalls
+from .host import CallFailedError, CallStart, CellStopError, HostCalls
 from .marshal import plain_whole
 
 RESERVED: Final = frozenset(
@@ -133,6 +133,7 @@ class CellFunctions:
 
         Raises:
             LimitExceededError: A bound of the surroundings is reached.
+            CellStopError: The surroundings end the cell.
             Exception: Whatever a single call raised; failures of a batch's items are part of its value.
         """
         if not request.batched:
@@ -218,7 +219,7 @@ class CellFunctions:
     async def _item(self, unit: Unit) -> dict[str, Any]:
         try:
             return {"ok": True, "value": await self._make(unit)}
-        except LimitExceededError:
+        except (LimitExceededError, CellStopError):
             raise
         except Exception as error:  # noqa: BLE001  # one failing item leaves the others their values
             return {"ok": False, "error": describe_call(error)}

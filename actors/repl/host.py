@@ -23,6 +23,17 @@ class CallStart:
     name: str
     """Tool or agent; empty for a model."""
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a `repl_call` item says of it."""
+        return {
+            "session_id": self.session_id,
+            "call_id": self.call_id,
+            "cell": self.cell,
+            "call_kind": self.kind,
+            "name": self.name,
+        }
+
 
 class CallFailedError(Exception):
     """A call that failed in a way of which more is known than that it raised."""
@@ -32,10 +43,14 @@ class CallFailedError(Exception):
         self.outcome: ToolOutcome = outcome
 
 
+class CellStopError(Exception):
+    """Ends the cell whatever its code does, as if it was cancelled; the text says why."""
+
+
 class HostCalls(Protocol):
     """The surroundings of a session. Every method belongs to the session's event loop.
 
-    A method may raise `LimitExceededError`, which ends the cell whatever its code does; every other exception reaches the code as a
+    A method may raise `LimitExceededError` or `CellStopError`, which end the cell whatever its code does; every other exception reaches the code as a
     `RuntimeError` with its text. A call that is dropped is cancelled like any task; one that does not heed it is left behind after a moment,
     so whoever must see its end waits for it elsewhere.
     """

@@ -89,14 +89,14 @@ class PlainHost:
 
     def call_started(self, call: CallStart) -> None:
         """Tell the start of a call."""
-        self._tell(ReplCall, phase="started", **_fields(call))
+        self._tell(ReplCall, phase="started", **call.fields)
 
     def call_completed(self, call: CallStart, record: ReplCallRecord) -> None:
         """Tell the end of a call."""
         self._tell(
             ReplCall,
             phase="completed",
-            **_fields(call),
+            **call.fields,
             elapsed=record.elapsed,
             outcome=record.outcome,
             message=record.message,
@@ -119,13 +119,3 @@ def _as_tool(entry: Tool | Callable[..., Any]) -> Tool:
             f"tool {found.name}", "takes a ToolContext, which only a run has", "Use the session of an Agent(repl=...)"
         )
     return found
-
-
-def _fields(call: CallStart) -> dict[str, Any]:
-    return {
-        "session_id": call.session_id,
-        "call_id": call.call_id,
-        "cell": call.cell,
-        "call_kind": call.kind,
-        "name": call.name,
-    }
