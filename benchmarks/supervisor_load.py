@@ -5,7 +5,7 @@
 Client processes play the actors of trees: each run is admitted (by `--fan` siblings in one call), begins, reserves a model call under a bound of its tree, reports twice and
 ends, one call after the other; so many runs of a client are at work at once, and share its natural batches. Then one tree of all runs is made, whose
 processes each keep a long-poll open, and is cancelled: from the call until the last poll is answered. Each run has a process name of its own there, so
-that there are as many polls as runs. `--profile` plays the first part against the registry in this process and prints where the time goes.
+that there are as many polls as runs. An actor that does nothing but answer as many waiting calls of the same processes is the baseline: what Ray takes for them. `--profile` plays the first part against the registry in this process and prints where the time goes.
 """
 
 import argparse
@@ -41,6 +41,9 @@ from runtree.messages.usage import Cost, Usage
 from runtree.messages.version import VERSION, WIRE_VERSION
 
 NAMESPACE = "supervisor-load"
+SETTLE_SECONDS = 3.0
+"""For calls that wait to have arrived."""
+
 CALLS_A_RUN = 5
 """begin, reserve, report, report, end; its share of an admission comes on top."""
 
@@ -81,6 +84,22 @@ async def live(supervisor: SupervisorClient, name: str) -> None:
     await supervisor.end(EndReport(**accounts(name, 4), status="completed"))
 
 
+class Bare:
+    """An actor with waiting calls and nothing else."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+
+    async def poll(self, process: str, seen: int) -> str:
+        """Wait for the answer, which is as long as an order to cancel."""
+        await self.open.wait()
+        return f"{process} {seen} {'-' * 200}"
+
+    async def answer(self) -> None:
+        """Answer all that wait."""
+        self.open.set()
+
+
 class Client:
     """A process that plays runs."""
 
@@ -91,6 +110,7 @@ class Client:
         self.answered: list[float] = []
         self.told: asyncio.Queue[None] = asyncio.Queue()
         self.polls: list[asyncio.Task[None]] = []
+        self.bare: list[asyncio.Task[float]] = []
         self.names: Sequence[str] = ()
 
     async def join(self) -> None:
@@ -152,6 +172,19 @@ class Client:
             poll.cancel()
         return max(self.answered)
 
+    async def hang_bare(self, bare: Any, processes: Sequence[str]) -> None:
+        """Keep as many calls of an actor that does nothing else open."""
+        self.bare = [asyncio.ensure_future(self.wait_bare(bare, name)) for name in processes]
+
+    async def wait_bare(self, bare: Any, process: str) -> float:
+        """Return when a waiting call was answered."""
+        await bare.poll.remote(process, 0)
+        return time.monotonic()
+
+    async def answers_bare(self) -> float:
+        """Return when the last of them was answered."""
+        return max(await asyncio.gather(*self.bare))
+
     async def end(self) -> None:
         """End the runs that were told to."""
         ends = (self.supervisor.end(EndReport(**accounts(name, 1), status="cancelled")) for name in self.names)
@@ -190,8 +223,9 @@ async def cancel(supervisor: SupervisorClient, clients: list[Any], arguments: ar
     for index in range(0, len(names), arguments.fan):
         await supervisor.admit(admission("load", "hanging", names[index : index + arguments.fan], index + 1))
     shares = [names[index :: len(clients)] for index in range(len(clients))]
+    baseline = await floor(clients, shares)
     await asyncio.gather(*(client.hang.remote("hanging", share) for client, share in zip(clients, shares, strict=True)))
-    await asyncio.sleep(3.0)
+    await asyncio.sleep(SETTLE_SECONDS)
     process = psutil.Process((await supervisor.describe()).pid)
     cpu, began = cpu_of(process), time.monotonic()
     request = CancelRequest(run_id="hanging", reason="load", grace=30.0)
@@ -203,8 +237,21 @@ async def cancel(supervisor: SupervisorClient, clients: list[Any], arguments: ar
     report = await cancelling
     print(
         f"cancel of {len(names)} runs with as many waiting polls in {len(clients)} processes: last poll answered after "
-        f"{last - began:.2f} s, all ended after {time.monotonic() - began:.2f} s, {len(report.cancelled)} cancelled; {cpu:.2f} s CPU of the supervisor"
+        f"{last - began:.2f} s ({(last - began) / baseline:.1f} x the {baseline:.2f} s that Ray takes for as many calls), all ended after {time.monotonic() - began:.2f} s, {len(report.cancelled)} cancelled; {cpu:.2f} s CPU of the supervisor"
     )
+
+
+async def floor(clients: list[Any], shares: Sequence[Sequence[str]]) -> float:
+    """Return the seconds from a call that lets as many waiting calls go until the last of them is answered."""
+    remote: Any = ray.remote(num_cpus=0, max_concurrency=2 * sum(map(len, shares)))(Bare)
+    bare: Any = remote.remote()
+    await asyncio.gather(*(client.hang_bare.remote(bare, share) for client, share in zip(clients, shares, strict=True)))
+    await asyncio.sleep(SETTLE_SECONDS)
+    began = time.monotonic()
+    await bare.answer.remote()
+    last = max(await asyncio.gather(*(client.answers_bare.remote() for client in clients)))
+    ray.kill(bare)
+    return last - began
 
 
 def profile(arguments: argparse.Namespace) -> None:
