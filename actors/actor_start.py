@@ -1,5 +1,6 @@
 """What a run actor asks of its node, and the wait until it is there."""
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -18,6 +19,14 @@ DEFAULT_RESOURCES: Final[Mapping[str, float]] = {"memory": 96 * MIB}
 
 STARTS_AT_ONCE: Final = max(8, 2 * (os.cpu_count() or 1))
 """Actors that one process has started at once: a hundred together would each take as long as all, and time out before they could begin."""
+
+
+class ActorStarts:
+    """The starts of actors for single runs: so many at once over all runs of a process. It belongs to the event loop of these runs."""
+
+    def __init__(self, start_actor: StartActor) -> None:
+        self.start_actor = start_actor
+        self.room = asyncio.Semaphore(STARTS_AT_ONCE)
 
 
 def demand(resources: Mapping[str, float] | None) -> dict[str, float]:

@@ -23,7 +23,7 @@ from ..messages.limits import Limits
 from ..messages.reservations import Budget, ReserveReply, ReserveRequest, SlotRequest, ThrottleReport
 from ..messages.result import RunResult
 from ..messages.usage import Cost, Totals, Usage
-from .actor_start import StartActor
+from .actor_start import ActorStarts
 from .agent import AgentSet, Pauses
 from .jobs import Keys, RunJob
 from .lane_client import QueueClients
@@ -43,7 +43,7 @@ class RunActorHost:
         keys: Keys,
         supervisor: SupervisorClient,
         queues: QueueClients,
-        start_actor: StartActor,
+        starts: ActorStarts,
         channels: RunChannels,
         pauses: Pauses,
         limited_models: set[str],
@@ -58,7 +58,7 @@ class RunActorHost:
         for model, until in job.admitted.paused_models.items():
             pauses.put(model, until)
         self._queues = queues
-        self._caller = RunCaller(supervisor, self._queues, start_actor, channels)
+        self._caller = RunCaller(supervisor, self._queues, starts, channels)
         lane = self._admitted.lane
         self._emitter = Emitter(self.stamp, self._queues[lane.queue], lane.lane)
         self._numbers = itertools.count(1)

@@ -24,6 +24,7 @@ from ..messages.transcript import Message
 from ..messages.usage import Totals
 from ..messages.version import VERSION
 from ..providers import secrets
+from .actor_start import ActorStarts
 from .admission import admitted_or_raise, check_limits, checked_tags, packed_messages
 from .agent import Agent, AgentSet
 from .driver_queues import DriverQueues
@@ -66,7 +67,7 @@ class OpenRuntime:
         self._bounds = bounds
         self._schedule_timeout = schedule_timeout
         self._cancel_unread = cancel_unread
-        self._caller = RunCaller(supervisor, queues.clients, start_run_actor, RunChannels())
+        self._caller = RunCaller(supervisor, queues.clients, ActorStarts(start_run_actor), RunChannels())
         self._sessions: dict[str, Session] = {}
         self._poll = asyncio.create_task(supervisor.poll_for_ever(driver_id, self._obey))
 

@@ -17,6 +17,12 @@ from .supervisor_client import SupervisorClient
 _RETIRE_SECONDS = 5.0
 """How long whoever called a worn-out actor last has to read its answer, before its owner ends it."""
 
+_CALM_SECONDS = 0.5
+"""After an actor was lost: what ends one ends others, as the cancel of a tree does, and starting their successors would take its processor from it."""
+
+_CALM_LIMIT = 5.0
+"""Losses that go on put off the start of a successor no longer than this."""
+
 _WATCH_SECONDS = 30.0
 """Longest time for which an actor is asked to say nothing: the call fails at once when its process is gone."""
 
@@ -45,6 +51,8 @@ class Pool:
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self._retired: dict[str, tuple[Handle, asyncio.TimerHandle]] = {}
+        self._calm_from = 0.0
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._starting_shared = asyncio.Semaphore(STARTS_AT_ONCE)
 
@@ -79,30 +87,50 @@ class Pool:
             await kill_by_name(actor, self._supervisor.namespace)
         else:
             await asyncio.to_thread(kill, handle)
-        self.fill()
+        self._replace()
 
     def retire(self, actor: str, *, shrink: bool = False) -> None:
         """End an actor that takes no more runs, and replace a warm one unless the pool is to shrink."""
         handle = self._forget(actor)
         if handle is not None:
-            asyncio.get_running_loop().call_later(_RETIRE_SECONDS, kill, handle)
+            timer = asyncio.get_running_loop().call_later(_RETIRE_SECONDS, self._end_retired, actor)
+            self._retired[actor] = (handle, timer)
         if shrink:
             self._target = max(0, self._target - 1)
             self._vacancies.clear()
-        self.fill()
+        self._replace()
 
     async def aclose(self) -> None:
         """End all its actors."""
         for task in (*self._tasks, *self._watches.values()):
             task.cancel()
         await self.filled()
+        for actor in tuple(self._retired):
+            self._end_retired(actor)
         handles = list(self._actors.values())
         self._actors.clear()
         for handle in handles:
             if handle is not None:
                 kill(handle)
 
+    def _end_retired(self, actor: str) -> None:
+        handle, timer = self._retired.pop(actor)
+        timer.cancel()
+        kill(handle)
+
+    def _replace(self) -> None:
+        """Start successors, once no more actors are lost."""
+        self._calm_from = asyncio.get_running_loop().time() + _CALM_SECONDS
+        self.fill()
+
+    async def _calm(self) -> None:
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + _CALM_LIMIT
+        while (left := min(self._calm_from, limit) - loop.time()) > 0:
+            await asyncio.sleep(left)
+
     async def _start(self, name: str, node: str | None) -> None:
+        await self._calm()
         async with self._starting:
             if name not in self._actors:
                 return
@@ -149,7 +177,7 @@ class Pool:
         self._watches.pop(name, None)
         self._forget(name)
         await self._supervisor.withdraw(self._driver_id, name)
-        self.fill()
+        self._replace()
 
     def _forget(self, name: str) -> Handle | None:
         """Take an actor out of the books; whoever takes its place goes to its node."""

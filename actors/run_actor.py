@@ -26,6 +26,7 @@ from ..messages.transcript import Message
 from ..messages.usage import NO_COST, NO_USAGE, Cost, Usage
 from ..messages.version import VERSION
 from ..providers import secrets
+from .actor_start import ActorStarts
 from .agent import AgentRun, AgentSet, Pauses
 from .host import RunActorHost
 from .jobs import JobSlip, Keys, ProcessInfo, RunEnd, RunJob, TreeContext
@@ -90,6 +91,7 @@ class RunActor:
         self._worn: str | None = None
         self._packed = PackedRuns(self.run)
         self._channels = RunChannels()
+        self._starts = ActorStarts(start_run_actor)
         self._pauses = Pauses()
         self._limited_models: set[str] = set()
 
@@ -152,7 +154,7 @@ class RunActor:
             keys,
             self._supervisor,
             self._queues,
-            start_run_actor,
+            self._starts,
             self._channels,
             self._pauses,
             self._limited_models,

@@ -17,7 +17,7 @@ from ..messages.failure import Failure
 from ..messages.items import RunCancelled, RunCompleted, RunFailed, Stamp, TerminalItem
 from ..messages.loss import LossReport, LossVerdict
 from ..messages.result import RunResult, RunStatus
-from .actor_start import PART, STARTS_AT_ONCE, StartActor, demand, ready
+from .actor_start import PART, ActorStarts, demand, ready
 from .jobs import Keys, RunEnd, RunJob
 from .lane_client import QueueClients
 from .remote import ActorGoneError, Handle, NodeUnfitError, UnreachableError, call, find, kill
@@ -39,11 +39,10 @@ class RunCaller:
     """Starts admitted runs and returns their ends."""
 
     def __init__(
-        self, supervisor: SupervisorClient, queues: QueueClients, start_actor: StartActor, channels: RunChannels
+        self, supervisor: SupervisorClient, queues: QueueClients, starts: ActorStarts, channels: RunChannels
     ) -> None:
         self._channels = channels
-        self._start_actor = start_actor
-        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._starts = starts
         self._shared = SharedActors(supervisor)
         self._supervisor = supervisor
         self._queues = queues
@@ -102,7 +101,7 @@ class RunCaller:
             return await self._shared.get(job, resources)
         if admitted.actor is not None:
             return await _warm_actor(admitted.actor, self._namespace)
-        async with self._starting:
+        async with self._starts.room:
             stamp = admitted.stamp
             reason = await self._supervisor.stopped(stamp.run_id, stamp.attempt)
             if reason is not None:
@@ -110,7 +109,7 @@ class RunCaller:
             return await self._started(admitted, job, resources)
 
     async def _started(self, admitted: Admitted, job: RunJob, resources: Mapping[str, float] | None) -> Handle:
-        handle = self._start_actor(admitted.actor_name, self._namespace, demand(resources))
+        handle = self._starts.start_actor(admitted.actor_name, self._namespace, demand(resources))
         try:
             await ready(handle, resources, job.tree.schedule_timeout)
         except ActorGoneError:

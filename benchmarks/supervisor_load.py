@@ -243,7 +243,8 @@ async def cancel(supervisor: SupervisorClient, clients: list[Any], arguments: ar
 
 async def floor(clients: list[Any], shares: Sequence[Sequence[str]]) -> float:
     """Return the seconds from a call that lets as many waiting calls go until the last of them is answered."""
-    remote: Any = ray.remote(num_cpus=0, max_concurrency=2 * sum(map(len, shares)))(Bare)
+    make: Any = ray.remote
+    remote = make(num_cpus=0, max_concurrency=2 * sum(map(len, shares)))(Bare)
     bare: Any = remote.remote()
     await asyncio.gather(*(client.hang_bare.remote(bare, share) for client, share in zip(clients, shares, strict=True)))
     await asyncio.sleep(SETTLE_SECONDS)

@@ -5,14 +5,18 @@ import time
 from typing import Any, Final
 
 import anyio
+import ray
 import ray.util
 
 from ..actors.agent import Agent, ToolContext, tool
-from ..messages.items import ModelDelta, ToolProgress
+from ..actors.handle import RunHandle
+from ..messages.errors import RuntimeUnavailableError
+from ..messages.items import ModelDelta, RunFailed, ToolProgress
 from .endpoint import Endpoint, endpoint
 from .figures import Figure, Tell, median
 from .place import place
 
+_ray: Any = ray
 _util: Any = ray.util
 """Ray's annotations are incomplete."""
 
@@ -25,49 +29,47 @@ _GONE_SECONDS: Final = 20.0
 
 
 async def cancel(
-    address: str | None, tell: Tell, *, leaves: int, rounds: int, runs_per_actor: int, listen: str
+    address: str | None, tell: Tell, *, groups: int, leaves: int, rounds: int, runs_per_actor: int, listen: str
 ) -> list[Figure]:
-    """Measure the cancel of a tree three deep: a lead, a worker for each kind of leaf, leaves.
+    """Measure the cancel of a tree four deep: a lead, a lead for each kind of leaf, its groups, their leaves.
 
     A third of the leaves hangs in an HTTP stream, a third in an async tool, and a third in a sync tool that sleeps, whose process has to be killed.
 
     Args:
         address: Of the Ray to join.
         tell: Is told what is going on.
-        leaves: Leaves of each kind.
+        groups: Groups of each kind.
+        leaves: Leaves of each group.
         rounds: How many trees are cancelled.
-        runs_per_actor: Leaves that share a process, except for those with a sync tool.
+        runs_per_actor: Runs that share a process, except for those with a sync tool.
         listen: Address of the model server.
     """
     closed: list[float] = []
     ended: list[float] = []
     gone: list[float] = []
     killed = 0
+    each = groups * leaves
+    runs = 3 * (each + groups + 1) + 1
     with endpoint(listen) as server:
         tell("starting processes")
-        async with place(address, leaves + leaves // runs_per_actor + 4) as runtime:
+        async with place(address, each + (runs - each) // runs_per_actor + 4) as runtime:
             for number in range(rounds):
                 tell(f"round {number + 1} of {rounds}: a tree that hangs")
-                run = await runtime.start(_tree(server, leaves, runs_per_actor), "go")
-                waiting = leaves * (_WORDS + 2)
-                async for item in run:
-                    waiting -= isinstance(item, ToolProgress) or (isinstance(item, ModelDelta) and item.depth > 0)
-                    if not waiting:
-                        break
+                run = await runtime.start(_tree(server, groups, leaves, runs_per_actor), "go")
+                sleeping = await _until_all_hang(run, each)
                 hanging = (await asyncio.to_thread(server.stats))["hanging"]
-                assert hanging == leaves, f"{hanging} of {leaves} streams hang"
+                assert hanging == each, f"{hanging} of {each} streams hang"
                 tell(f"round {number + 1} of {rounds}: cancel")
                 began = time.monotonic()
                 report = await run.cancel(grace=2.0)
                 ended.append(time.monotonic() - began)
-                gone.append(await _all_gone(began))
+                gone.append(await _all_gone(began, sleeping))
                 stats = await asyncio.to_thread(server.stats)
                 assert not stats["hanging"], f"{stats['hanging']:g} streams were left open"
                 closed.append(stats["last_closed"] - began)
                 killed += len(report.killed)
                 run.close()
                 await runtime.warmed()
-    runs = 3 * leaves + 4
     return [
         Figure(name="last socket closed", value=median(closed) * 1000, unit="ms", note=_worst(closed)),
         Figure(name=f"all {runs} runs ended", value=median(ended) * 1000, unit="ms", note=_worst(ended)),
@@ -76,26 +78,38 @@ async def cancel(
     ]
 
 
-def _tree(server: Endpoint, leaves: int, runs_per_actor: int) -> Agent:
+def _tree(server: Endpoint, groups: int, leaves: int, runs_per_actor: int) -> Agent:
     light: dict[str, Any] = {"description": "hangs", "runs_per_actor": runs_per_actor}
     kinds = (
         server.agent("streams", f"hang-{_WORDS}", **light),
         server.agent("waits", "calls-wait:1", tools=[wait], **light),
-        # Of its own processes, so that one sees them go.
-        server.agent("sleeps", "calls-sleep:1", tools=[sleep], description="hangs", reuse=False),
+        server.agent("sleeps", "calls-sleep:1", tools=[sleep], description="hangs"),
     )
-    workers = [
-        server.agent(
-            f"lead_{leaf.name}",
-            f"calls-{leaf.name}:{leaves}",
-            agents=[leaf],
-            description="leads",
-            max_tool_calls=leaves,
-        )
-        for leaf in kinds
-    ]
-    names = ",".join(f"{worker.name}:1" for worker in workers)
-    return server.agent("lead", f"calls-{names}", agents=workers)
+
+    def lead(of: Agent, name: str, count: int) -> Agent:
+        options = {**light, "description": "leads"}
+        return server.agent(name, f"calls-{of.name}:{count}", agents=[of], max_tool_calls=count, **options)
+
+    leads = [lead(lead(leaf, f"group_{leaf.name}", leaves), f"lead_{leaf.name}", groups) for leaf in kinds]
+    return server.agent("lead", f"calls-{','.join(f'{each.name}:1' for each in leads)}", agents=leads)
+
+
+async def _until_all_hang(run: RunHandle, each: int) -> set[str]:
+    """Read until the leaves of each of three kinds hang; returns the names of the actors that have to be killed."""
+    waiting = each * (_WORDS + 2)
+    names: set[str] = set()
+    async for item in run:
+        if isinstance(item, ToolProgress):
+            waiting -= 1
+            if item.tool_name == sleep.name:
+                names.add(item.message)
+        elif isinstance(item, ModelDelta) and item.depth > 0:
+            waiting -= 1
+        elif isinstance(item, RunFailed):
+            raise RuntimeUnavailableError("benchmark", f"a run failed: {item.error}", "Look at `ray status`")
+        if not waiting:
+            break
+    return names
 
 
 @tool
@@ -108,17 +122,17 @@ async def wait(input: str, context: ToolContext) -> str:  # noqa: A002 - what th
 
 @tool
 def sleep(input: str, context: ToolContext) -> str:  # noqa: A002 - what the model server calls it
-    """Sleep."""
-    context.blocking.progress("sleeps")
+    """Tell in which actor it sleeps."""
+    context.blocking.progress(_ray.get_runtime_context().get_actor_name())
     time.sleep(_LONG)
     return input
 
 
-async def _all_gone(began: float) -> float:
-    """Return the seconds until no process of a sleeping leaf is left."""
+async def _all_gone(began: float, sleeping: set[str]) -> float:
+    """Return the seconds until none of the actors is left."""
     while time.monotonic() - began < _GONE_SECONDS:
         names: list[dict[str, str]] = await asyncio.to_thread(_util.list_named_actors, all_namespaces=True)
-        if not any(actor["name"].startswith("run:sleeps:") for actor in names):
+        if sleeping.isdisjoint(actor["name"] for actor in names):
             break
         await asyncio.sleep(0.02)
     return time.monotonic() - began

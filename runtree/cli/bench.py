@@ -71,7 +71,8 @@ def fanout(
 
 @app.command("cancel")
 def cancel(
-    leaves: Annotated[int, typer.Option("--leaves", min=1, help="Hanging leaves of each of three kinds.")] = 4,
+    groups: Annotated[int, typer.Option("--groups", min=1, help="Groups of each of three kinds.")] = 2,
+    leaves: Annotated[int, typer.Option("--leaves", min=1, help="Hanging leaves of a group.")] = 2,
     rounds: Rounds = 3,
     runs_per_actor: Packed = 1,
     listen: Listen = "127.0.0.1",
@@ -79,8 +80,11 @@ def cancel(
     as_json: Json = False,
     address: Address = None,
 ) -> None:
-    """Measure the cancel of a tree whose leaves hang in HTTP, in an async tool and in a sync tool that sleeps."""
-    settings = {"leaves": leaves, "rounds": rounds, "runs_per_actor": runs_per_actor}
+    """Measure the cancel of a tree four deep, whose leaves hang in HTTP, in an async tool and in a sync tool that sleeps.
+
+    A tree of 256 runs: --groups 6 --leaves 13.
+    """
+    settings = {"groups": groups, "leaves": leaves, "rounds": rounds, "runs_per_actor": runs_per_actor}
 
     async def measure(tell: "Tell") -> "list[Figure]":
         from ..bench.cancel import cancel
