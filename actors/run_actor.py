@@ -24,6 +24,7 @@ from ..messages.items import RunFailed
 from ..messages.result import RunResult
 from ..messages.transcript import Message
 from ..messages.usage import NO_COST, NO_USAGE, Cost, Usage
+from ..messages.value import build_values
 from ..messages.version import VERSION
 from ..providers import secrets
 from .actor_start import ActorStarts
@@ -252,10 +253,12 @@ class RunActor:
 
 
 def _preload() -> None:
-    """Import what nearly every run needs, so that its first one does not pay for it."""
+    """Import and build what nearly every run needs, so that its first one does not pay for it."""
     for protocol in ("anthropic", "chat", "responses"):
         importlib.import_module(f"runtree.providers.{protocol}.model")
     importlib.import_module("httpcore")
+    importlib.import_module("runtree.providers.clients").certificates()
+    build_values("runtree.messages.", "runtree.providers.")
     if importlib.util.find_spec("sniffio") is None:
         # httpcore asks for it with every lock, and a search through all folders that finds nothing was a sixth of a small run's CPU.
         sys.modules.setdefault("sniffio", cast("ModuleType", None))

@@ -38,6 +38,16 @@ class Value(BaseModel):
         return cls.model_validate_json(text)
 
 
+def build_values(*packages: str) -> None:
+    """Build the validators of all values that these packages have defined so far, of which each would else be built at its first use."""
+    waiting: list[type[Value]] = [Value]
+    while waiting:
+        value = waiting.pop()
+        waiting.extend(value.__subclasses__())
+        if value.__module__.startswith(packages):
+            value.model_rebuild()
+
+
 class OpenValue(BaseModel):
     """A frozen value of a kind this version does not know: every field is kept and written back."""
 

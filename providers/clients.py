@@ -121,15 +121,15 @@ def _make_client(url: httpx.URL) -> httpx.AsyncClient:
     local = url.host in _LOOPBACK
     return httpx.AsyncClient(
         limits=_LIMITS,
-        verify=_certificates() if url.scheme == "https" or not local else _no_certificates(),
+        verify=certificates() if url.scheme == "https" or not local else _no_certificates(),
         trust_env=not local,
         follow_redirects=False,
     )
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
-    # Reading the certificates takes tens of milliseconds: once a process, not once a client.
+def certificates() -> ssl.SSLContext:
+    """Return the certificates that are trusted. Reading them takes tens of milliseconds: once a process, not once a client."""
     return httpx.create_ssl_context()
 
 
