@@ -82,16 +82,15 @@ async def test_s11_a_process_that_was_changed_takes_no_other_run(runtime: Runtim
 
 
 async def test_s11_an_idle_process_that_died_is_replaced(cluster: None) -> None:
-    before = ray_state.named_actors("run:warm:")
     async with Runtime(warm=1, namespace="idle") as runtime:
         await runtime.warmed()
-        [name] = ray_state.named_actors("run:warm:") - before
+        [name] = ray_state.named_actors("run:warm:", "idle")
         info: ProcessInfo = await _ray.get_actor(name, "idle").info.remote()
         os.kill(info.pid, signal.SIGKILL)
-        replaced = await eventually(lambda: ray_state.named_actors("run:warm:") - before - {name})
+        replaced = await eventually(lambda: ray_state.named_actors("run:warm:", "idle") - {name})
         assert len(replaced) == 1
         await runtime.warmed()
-        assert name not in ray_state.named_actors("run:warm:")
+        assert name not in ray_state.named_actors("run:warm:", "idle")
         assert (await runtime.run(user("worker", add, arguments={"add": {"a": 1, "b": 2}}), "go")).output == "done"
         async with Observer(namespace="idle") as observer:
             assert await observer.down()
