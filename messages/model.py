@@ -52,7 +52,7 @@ class ModelSettings(Value):
     parallel_tool_calls: bool | None = None
     """Whether one answer may hold several calls."""
     extra_body: dict[str, JsonValue] = Field(default_factory=dict)
-    """Fields merged into the request's JSON as they are."""
+    """Fields merged into the request's JSON as they are; none that limits the answer, which `max_output_tokens` does."""
     stream: bool = True
     """Ask for a streamed answer; `False` sends a unary request, with the same events after the fact."""
 

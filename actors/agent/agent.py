@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from ...messages.errors import AgentDefinitionError, ToolDefinitionError
 from ...messages.limits import Limits
 from ...messages.model import ModelSettings
+from ...providers.extra_body import checked_extra_body
 from ...providers.protocol import Model
 from .middleware import Middleware
 from .placement import check_resources
@@ -126,6 +127,8 @@ class Agent:
         for entry in self.agents:
             if not isinstance(entry, Agent | str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise self._problem("agents", f"{entry!r} is no Agent", "Pass agents, or names of agents of the tree")
+        if self.model_settings is not None:
+            checked_extra_body(self.model_settings.extra_body, f"agent {self.name}, model_settings.extra_body")
         if self.repl is not None:
             raise self._problem("repl", "is not supported by this version", "Leave it out")
         check_resources(self.name, self.resources)

@@ -1,8 +1,10 @@
 """From a request to the JSON of a call of the messages protocol."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...messages.model import ModelRequest, ModelSettings
+from ..extra_body import checked_extra_body
 from ..shapes import as_array, as_object
 from .caching import mark
 from .history import is_opened, turns_of
@@ -46,7 +48,8 @@ def build_call(request: ModelRequest, model: str, profile: AnthropicProfile) -> 
         body["stream"] = True
     needs_beta = bool(profile.betas and thinking.manual and tools and rule.interleaved_beta)
     return Call(
-        _merged(body, settings.extra_body), (rule.interleaved_beta,) if needs_beta and rule.interleaved_beta else ()
+        _merged(body, checked_extra_body(settings.extra_body)),
+        (rule.interleaved_beta,) if needs_beta and rule.interleaved_beta else (),
     )
 
 
@@ -93,7 +96,7 @@ def _sampling(settings: ModelSettings, rule: ModelRule, thinking: Thinking) -> d
     return fields
 
 
-def _merged(body: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body with further fields; tools are added to those there are, and so are fields of the output's configuration."""
     merged = {**body, **extra}
     if "tools" in body and "tools" in extra:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...messages.model import ModelRequest, ModelSettings
+from ..extra_body import checked_extra_body
 from ..shapes import is_object
 from .history import History
 from .profile import ChatProfile
@@ -19,9 +20,11 @@ def body_by(request: ModelRequest, model: str, facts: ChatProfile) -> dict[str, 
     """Return the body of the call, like `build_body`, by the facts that hold for this request and model."""
     body = _asked(request, model, facts)
     sent = {facts.renamed.get(name, name): value for name, value in body.items() if name not in facts.refused}
-    for fields in (facts.extra_body, _reasoning(request.settings, facts)):
+    limit = facts.renamed.get(facts.max_tokens_field, facts.max_tokens_field)
+    own = checked_extra_body(facts.extra_body, "profile.extra_body", limit)
+    for fields in (own, _reasoning(request.settings, facts)):
         _merge(sent, fields)
-    sent.update(request.settings.extra_body)
+    sent.update(checked_extra_body(request.settings.extra_body, limit=limit))
     return sent
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from ...messages.errors import ConfigurationError
 from ...messages.model import ModelRequest
+from ..extra_body import checked_extra_body
 from .history import input_items
 from .profile import ResponsesProfile
 
@@ -20,7 +21,7 @@ def build_body(
         summary: How detailed a summary of the reasoning shall be, where the settings do not say; `None`: none is asked for.
 
     Raises:
-        ConfigurationError: There is no message to send.
+        ConfigurationError: There is no message to send, or `extra_body` would lift the limit of the answer.
     """
     settings = request.settings
     name = request.model or model
@@ -51,7 +52,7 @@ def build_body(
     body.update(_sampling(request))
     for field in _refused(request, profile, reasons):
         body.pop(field, None)
-    body.update(settings.extra_body)
+    body.update(checked_extra_body(settings.extra_body))
     return body
 
 
