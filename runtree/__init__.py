@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .actors.agent.retry import Retry
     from .actors.agent.tool import Tool, tool
     from .actors.handle import RunHandle
+    from .actors.repl.plain import PlainHost
+    from .actors.repl.session import ReplSession
     from .actors.runtime import Runtime
     from .actors.sync import SyncRuntime
     from .messages.errors import (
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
         MissingSecretError,
         NotPicklableError,
         ProviderError,
+        ReplCancelledError,
+        ReplClosedError,
+        ReplError,
+        ReplLimitError,
+        ReplStoppedError,
+        ReplWorkerError,
         RunCancelledError,
         RunError,
         RunFailedError,
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
         VersionMismatchError,
     )
     from .messages.limits import Limits, ModelLimit
+    from .messages.repl import ReplPolicy, ReplResult
     from .messages.result import CancelReport, RunInfo, RunResult
     from .messages.version import VERSION as __version__
     from .providers.registry import register_model
@@ -61,7 +70,17 @@ __all__ = [
     "MissingSecretError",
     "ModelLimit",
     "NotPicklableError",
+    "PlainHost",
     "ProviderError",
+    "ReplCancelledError",
+    "ReplClosedError",
+    "ReplError",
+    "ReplLimitError",
+    "ReplPolicy",
+    "ReplResult",
+    "ReplSession",
+    "ReplStoppedError",
+    "ReplWorkerError",
     "Retry",
     "RetryPolicy",
     "RunCancelledError",
@@ -96,6 +115,10 @@ _HOMES: Final = {
     "Limits": "messages.limits",
     "Middleware": "actors.agent.middleware",
     "ModelLimit": "messages.limits",
+    "PlainHost": "actors.repl.plain",
+    "ReplPolicy": "messages.repl",
+    "ReplResult": "messages.repl",
+    "ReplSession": "actors.repl.session",
     "Retry": "actors.agent.retry",
     "RetryPolicy": "providers.retry",
     "RunContext": "actors.agent.context",

@@ -165,12 +165,18 @@ class Cell:
         while self._todo:
             what = self._todo.popleft()
             if callable(what):
-                what()
+                self._tell(what)
             elif self.stopped is None:
                 number, work = what
                 coroutine = self._functions.run(work) if isinstance(work, Request) else asyncio.sleep(work)
                 task = self._tasks[number] = asyncio.ensure_future(coroutine)
                 task.add_done_callback(functools.partial(self._settle, number))
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        try:
+            what()
+        except Exception as error:  # noqa: BLE001  # a reader that can't be told is no reason to leave the others without
+            self.stop(Stop("cancelled", describe_call(error)))
 
     def _settle(self, number: int, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(number, None)
@@ -208,6 +214,8 @@ class Cell:
         left = list(self._tasks.values())
         for task in left:
             task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=_DROP_TIME)
-        self._functions.abandon()
+        try:
+            if left:
+                await asyncio.wait(left, timeout=_DROP_TIME)
+        finally:
+            self._functions.abandon()

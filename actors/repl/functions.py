@@ -84,7 +84,7 @@ class CellFunctions:
     """The host functions for one cell. What has no `async` belongs to the thread of the worker, the rest to the event loop."""
 
     def __init__(
-        self, host: HostCalls, budgets: Budgets, session_id: str, cell: int, variables: Mapping[str, str]
+        self, host: HostCalls, budgets: Budgets, session_id: str, cell: int, variables: Callable[[], dict[str, str]]
     ) -> None:
         """Make the functions of a cell.
 
@@ -93,7 +93,7 @@ class CellFunctions:
             budgets: What the session has left.
             session_id: The session.
             cell: Number of the cell.
-            variables: What `show_vars` tells.
+            variables: Returns what `show_vars` tells.
         """
         self._host = host
         self._budgets = budgets
@@ -182,7 +182,7 @@ class CellFunctions:
         return Told(lambda: self._host.emit(label, plain))
 
     def _show_vars(self) -> dict[str, str]:
-        return dict(self._variables)
+        return self._variables()
 
     def _answer(self, value: Any) -> None:
         self.final_answer, self.answered = plain_whole(value, _ARGUMENT_BYTES, "the answer"), True

@@ -28,7 +28,7 @@ from .cell import Cell, Stop
 from .functions import RESERVED, Budgets, CellFunctions
 from .host import HostCalls
 from .marshal import is_mapping, measured, plain
-from .worker import Ended, Worker
+from .worker import Ended, Worker, WorkerDiedError
 
 _KEPT_BYTES: Final = 16 * 2**20
 """Variables of up to so many bytes are copied after every cell, so that they survive the loss of the process."""
@@ -115,11 +115,16 @@ class ReplSession:
         self._turn = anyio.Lock()
 
     async def __aenter__(self) -> Self:
-        for name, value in self._given.items():
-            found = await value.get() if isinstance(value, Fetched) and not is_mapping(value) else value
-            self._inputs[name], size = _sized(found)
-            self._input_bytes += size
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="runtree repl")
+        thread = ThreadPoolExecutor(1, thread_name_prefix="runtree repl")
+        try:
+            for name, value in self._given.items():
+                found = await value.get() if isinstance(value, Fetched) and not is_mapping(value) else value
+                self._inputs[name], size = await self._in_thread(thread, functools.partial(_sized, found))
+                self._input_bytes += size
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        self._thread = thread
         return self
 
     async def __aexit__(
@@ -174,8 +179,7 @@ class ReplSession:
             raise ReplLimitError("cells", str(policy.cells), nothing)
 
     async def _evaluate(self, thread: ThreadPoolExecutor, code: str) -> ReplResult:
-        shown = {name: str(known.shown) for name, known in self._known.items()}
-        calls = CellFunctions(self._host, self._budgets, self.session_id, self.cells, shown)
+        calls = CellFunctions(self._host, self._budgets, self.session_id, self.cells, self._shown)
         cell = self._running = Cell(calls, self.policy)
         started = time.perf_counter()
         untie = self._flag.on_cancel(lambda: cell.stop(Stop("cancelled", self._flag.reason or "cancelled")))
@@ -228,12 +232,18 @@ class ReplSession:
 
     # In the worker's thread
 
+    def _shown(self) -> dict[str, str]:
+        return {name: str(known.shown) for name, known in self._known.items()}
+
     def _work(self, cell: Cell, code: str) -> _Done:
         try:
             return self._evaluate_in(self._ready_worker(cell), cell, code)
         except MemoryError:
             self._let_go()
             return _Done(Ended(limit="memory_bytes"))
+        except WorkerDiedError as error:
+            self._let_go()
+            return _Done(Ended(died=str(error)))
         except BaseException:
             self._let_go()
             raise

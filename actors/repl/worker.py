@@ -9,7 +9,7 @@ import importlib
 import importlib.metadata
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -24,6 +24,10 @@ _PIECE: Final = 2**20
 
 _GRACE: Final = 1.0
 """Seconds after the end of its time in which a sandbox may stop itself before it is killed."""
+
+
+class WorkerDiedError(Exception):
+    """The process can't be used: it did not start, or it died between two evaluations."""
 
 
 class Pending:
@@ -93,24 +97,28 @@ class Worker:
             suspensions: How often it may turn to its host: what ends a loop that is always asking.
 
         Raises:
-            ConfigurationError: `pydantic-monty` is not installed.
+            ConfigurationError: `pydantic-monty` is not installed, or not as a whole.
+            WorkerDiedError: The process does not start.
         """
         self._monty = monty = _import()
         self._lock = threading.Lock()
         self._killed = False
-        self._pool = monty.Monty(
-            binary_path=_binary(), min_processes=0, max_processes=1, feed_duration_limit_grace=_GRACE
-        ).__enter__()
-        self._session = self._pool.checkout(
-            limits={
-                "max_feed_duration_secs": cell_time,
-                "max_memory": memory_bytes,
-                "max_suspensions": suspensions,
-            }
-        )
-        self._session.__enter__()
-        self.pid: int = self._session.worker_pid
-        self._process = _psutil.Process(self.pid)
+        limits = {"max_feed_duration_secs": cell_time, "max_memory": memory_bytes, "max_suspensions": suspensions}
+        with contextlib.ExitStack() as opened:
+            try:
+                self._pool = opened.enter_context(
+                    monty.Monty(
+                        binary_path=_binary(), min_processes=0, max_processes=1, feed_duration_limit_grace=_GRACE
+                    )
+                )
+                self._session = opened.enter_context(self._pool.checkout(limits=limits))
+                self.pid: int = self._session.worker_pid
+                self._process = _psutil.Process(self.pid)
+            except FileNotFoundError as error:
+                raise ConfigurationError("REPL sessions", str(error), "pip install 'runtree[repl]'") from error
+            except Exception as error:
+                raise WorkerDiedError(f"it did not start: {error}") from error
+            opened.pop_all()
 
     def kill(self) -> None:
         """End the process at once; from any thread. What runs in it ends as `died`."""
@@ -128,13 +136,30 @@ class Worker:
                 each.__exit__(None, None, None)
 
     def dump(self) -> bytes:
-        """Return a copy of all variables and functions."""
-        state: bytes = self._session.dump()
-        return state
+        """Return a copy of all variables and functions.
+
+        Raises:
+            WorkerDiedError: There is no process any more.
+        """
+        with self._living():
+            state: bytes = self._session.dump()
+            return state
 
     def load(self, state: bytes) -> None:
-        """Take over what `dump` returned."""
-        self._session.load_session(state)
+        """Take over what `dump` returned.
+
+        Raises:
+            WorkerDiedError: There is no process any more.
+        """
+        with self._living():
+            self._session.load_session(state)
+
+    @contextlib.contextmanager
+    def _living(self) -> Generator[None]:
+        try:
+            yield
+        except (self._monty.MontyError, RuntimeError) as error:
+            raise WorkerDiedError(str(error)) from error
 
     def put(self, name: str, value: Any) -> None:
         """Set a variable.
@@ -180,7 +205,7 @@ class Worker:
             return self._raised(error)
         except monty.MontyError as error:
             return Ended(error=CellError(type=type(error).__name__, message=str(error), traceback=str(error)))
-        except (RecursionError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001
             # A value that can't be brought out, or a protocol that is out of step: nothing is known of the process then.
             return Ended(died=f"{type(error).__name__}: {error}")
 

@@ -9,7 +9,7 @@ import pytest
 
 from runtree import CancelFlag
 from runtree.actors.repl.plain import PlainHost
-from runtree.messages import ReplCancelledError, ReplPolicy
+from runtree.messages import ReplCancelledError, ReplPolicy, ReplResult
 from tests.repl.sessions import SPIN, Bench, good, only, sandboxes, spinning, stopped, values
 
 PROMPT = 5.0
@@ -126,7 +126,8 @@ async def test_e03_a_cancelled_task_stops_its_cell_and_the_variables_are_as_befo
             cell.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cell
-            assert await values(session, "x", "fn(1)") == [[1], 2]
+            after = await good(session, "x, fn(1)")
+            assert (after.value, after.variables_changed) == ([[1], 2], ())
 
 
 async def test_closing_stops_the_cell_that_runs() -> None:
@@ -189,3 +190,24 @@ async def test_no_sandbox_is_left_after_200_cancelled_cells() -> None:
                 await cell
         assert await values(session, "x") == [1]
     assert sandboxes() == before
+
+
+async def test_a_stop_at_any_moment_of_a_cell_is_a_stop() -> None:
+    """Also while its variables are moved in, looked at, or copied."""
+    bench = Bench()
+    seen: set[str] = set()
+    async with bench.session(ReplPolicy(cells=1000), inputs={"context": "a" * 3_000_000}) as session:
+        await good(session, "x = list(range(20_000))")
+        for number in range(60):
+            cell = asyncio.ensure_future(session.eval_cell("y = x[1:]"))
+            for _ in range(number):
+                await asyncio.sleep(0)
+            session._flag.cancel()
+            found = only(await asyncio.gather(cell, return_exceptions=True))
+            assert isinstance(found, ReplResult | ReplCancelledError)
+            result = found if isinstance(found, ReplResult) else found.result
+            assert result.variables_kept
+            seen.add(type(found).__name__)
+            session._flag = CancelFlag()
+            assert await values(session, "len(x)") == [20_000]
+    assert "ReplCancelledError" in seen

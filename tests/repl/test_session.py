@@ -62,7 +62,7 @@ async def test_variables_changed_are_the_new_the_rebound_and_the_grown() -> None
 
 async def test_show_vars_tells_a_cell_what_is_there() -> None:
     async with Bench().session(inputs={"context": "abc" * 10}) as session:
-        await good(session, "n = 1")
+        assert await values(session, "n = 1\nshow_vars()") == [{"context": "str, 30 long"}]
         assert await values(session, "show_vars()") == [{"context": "str, 30 long", "n": "int"}]
 
 
