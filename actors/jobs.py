@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ..messages.control import Admitted
 from .stream.lanes import Bounds
+from .variables import StoredVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class TreeContext:
     """The pickled `AgentSet`."""
     deps: bytes = field(repr=False)
     """The pickled dependencies."""
+    variables: Mapping[str, StoredVariable]
+    """What the cells of its REPLs find, by name."""
     bounds: Bounds
     """Size and flow of new lanes."""
     schedule_timeout: float

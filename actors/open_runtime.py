@@ -39,6 +39,7 @@ from .run_channels import RunChannels
 from .session import Session
 from .stream.lanes import Bounds
 from .supervisor_client import SupervisorClient
+from .variables import StoredVariable, stored
 
 EXIT_GRACE: Final = 2.0
 """Seconds a live run gets when its Runtime is left."""
@@ -78,13 +79,14 @@ class OpenRuntime:
         messages: Sequence[Message],
         limits: Limits | None,
         deps: Any,
+        variables: Mapping[str, Any] | None,
         tags: Mapping[str, str] | None,
     ) -> RunHandle:
         """See `Runtime.start`."""
         agents = AgentSet.of(agent)
         await asyncio.to_thread(check_limits, agents, limits)
         keys = self._keys(agents)
-        tree = self._tree(agents, deps)
+        tree = self._tree(agents, deps, await stored(variables, agents))
         packed_value, conversation, labels = _pickled("input", value), packed_messages(messages), checked_tags(tags)
         run_id = new_run_id()
         request = ChildRequest(
@@ -167,13 +169,14 @@ class OpenRuntime:
                 raise MissingSecretError(f"secret {name}", "a model of the tree needs it and it is not set", fix)
         return Keys(found)
 
-    def _tree(self, agents: AgentSet, deps: Any) -> TreeContext:
+    def _tree(self, agents: AgentSet, deps: Any, variables: Mapping[str, StoredVariable]) -> TreeContext:
         return TreeContext(
             driver_id=self._driver_id,
             namespace=self.supervisor.namespace,
             version=VERSION,
             agents=agents.dump(),
             deps=_pickled("deps", deps),
+            variables=variables,
             bounds=self._bounds,
             schedule_timeout=self._schedule_timeout,
         )

@@ -204,6 +204,7 @@ class RunActor:
                 value=unpack(job.value),
                 messages=_MESSAGES.validate_json(job.messages),
                 deps=unpack(job.tree.deps),
+                variables=job.tree.variables,
                 call_id=job.call_id,
                 tags=job.tags,
                 spent=job.admitted.spent,

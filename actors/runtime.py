@@ -143,6 +143,7 @@ class Runtime:
         messages: Sequence[Message] = (),
         limits: Limits | None = None,
         deps: Any = None,
+        variables: Mapping[str, Any] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> RunHandle:
         """Start a tree.
@@ -153,6 +154,7 @@ class Runtime:
             messages: A conversation to continue.
             limits: Bounds of the whole tree.
             deps: Anything picklable; reaches the tools of all agents through their context.
+            variables: What the cells of `Agent(repl=...)` find, by name: text of any length, or what JSON can hold. It does not pass through a model.
             tags: Shown in the root's `run_started` item.
 
         Raises:
@@ -160,7 +162,7 @@ class Runtime:
             LimitExceededError: The root itself is refused.
         """
         opened = self._opened("start()")
-        return await started(asyncio.ensure_future(opened.start(agent, input, messages, limits, deps, tags)))
+        return await started(asyncio.ensure_future(opened.start(agent, input, messages, limits, deps, variables, tags)))
 
     async def run(self, agent: Agent, input: Any, **options: Any) -> RunResult:  # noqa: A002 - the word users look for
         """Start a tree and wait for its end; arguments and errors are those of `start` and of `RunHandle.result`."""

@@ -122,13 +122,16 @@ class SyncRuntime:
         messages: Sequence[Message] = (),
         limits: Limits | None = None,
         deps: Any = None,
+        variables: Mapping[str, Any] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> SyncRunHandle:
         """See `Runtime.start`."""
         portal = self._opened("start()")
 
         async def start() -> RunHandle:
-            return await self._runtime.start(agent, input, messages=messages, limits=limits, deps=deps, tags=tags)
+            return await self._runtime.start(
+                agent, input, messages=messages, limits=limits, deps=deps, variables=variables, tags=tags
+            )
 
         return SyncRunHandle(portal.call(start), portal)
 

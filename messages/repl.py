@@ -7,6 +7,9 @@ from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from .transcript import ToolOutcome
 from .value import Value
 
+ReplUse = Literal["explore", "orchestrate", "compute"]
+"""What a REPL is for: reading a long context, putting sub-agents to work, or calculating."""
+
 ReplCallKind = Literal[
     "model_query", "model_query_batched", "tool_call", "tool_call_batched", "agent_query", "agent_query_batched"
 ]
@@ -16,10 +19,16 @@ _KIB = 1024
 
 
 class ReplPolicy(Value):
-    """Bounds of one REPL session. Each is counted by itself, and none can be caught by the code of a cell."""
+    """How an agent's REPL is used, and the bounds of one session. Each is counted by itself, and none can be caught by the code of a cell."""
 
     model_config = ConfigDict(extra="forbid")
 
+    use: ReplUse = "explore"
+    """Which of the built-in prompts tells the model how to work; `prompt` takes its place."""
+    prompt: str | None = None
+    """Template of that prompt. `$functions`, `$tools`, `$agents`, `$variables` and `$bounds` stand for what the run has."""
+    shown_bytes: PositiveInt = 16 * _KIB
+    """Bytes that the model is shown of what a cell printed, and of its value or error."""
     cells: PositiveInt = 16
     """Cells that are evaluated."""
     script_bytes: PositiveInt = 64 * _KIB

@@ -20,7 +20,7 @@ from tests.kit.eventually import eventually
 from tests.kit.lanes import soon
 
 POLL = 20.0
-TREE = TreeContext("driver", "test", "1", b"agents" * 1000, b"deps", Bounds(), 1.0)
+TREE = TreeContext("driver", "test", "1", b"agents" * 1000, b"deps", {}, Bounds(), 1.0)
 KEYS = Keys({})
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from ...messages.errors import AgentDefinitionError, ToolDefinitionError
 from ...messages.limits import Limits
 from ...messages.model import ModelSettings
+from ...messages.repl import ReplPolicy
 from ...providers.extra_body import checked_extra_body
 from ...providers.protocol import Model
 from .middleware import Middleware
@@ -57,8 +58,8 @@ class Agent:
     """Calls of one turn that run at once; `None`: all."""
     max_attempts: int = 2
     """Attempts of one run: it is started again when its process is lost, as long as one is left."""
-    repl: Any = None
-    """Not supported by this version."""
+    repl: ReplPolicy | None = None
+    """Makes its model write programs: fenced Python in an answer is evaluated in a sandbox, where tools, sub-agents and the model are functions."""
     resources: Mapping[str, float] | None = None
     """What a run needs of its node, such as `{"num_cpus": 1, "memory": 512 * 2**20}`."""
     runs_per_actor: int = 1
@@ -129,8 +130,8 @@ class Agent:
                 raise self._problem("agents", f"{entry!r} is no Agent", "Pass agents, or names of agents of the tree")
         if self.model_settings is not None:
             checked_extra_body(self.model_settings.extra_body, f"agent {self.name}, model_settings.extra_body")
-        if self.repl is not None:
-            raise self._problem("repl", "is not supported by this version", "Leave it out")
+        if self.repl is not None and not isinstance(self.repl, ReplPolicy):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise self._problem("repl", f"a {type(self.repl).__name__} is no ReplPolicy", "Pass ReplPolicy(...)")
         check_resources(self.name, self.resources)
 
     def _check_names(self) -> None:

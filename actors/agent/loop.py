@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -40,6 +40,9 @@ from .state import RunState, Stop, failure_of
 from .toolbox import Toolbox
 from .turn import Turn
 
+if TYPE_CHECKING:
+    from .cell_turns import CellTurns
+
 _LAST_WORDS = 5.0
 """Seconds that hooks and the last report get once a run has ended."""
 
@@ -57,6 +60,7 @@ class AgentRun:
         value: Any,
         messages: Sequence[Message] = (),
         deps: Any = None,
+        variables: Mapping[str, Any] | None = None,
         call_id: str | None = None,
         tags: Mapping[str, str] | None = None,
         spent: Totals | None = None,
@@ -65,6 +69,7 @@ class AgentRun:
         self._state.messages.extend(messages)
         self._state.call_ids.add_history(messages)
         self._value = value
+        self._variables = variables or {}
         self._call_id = call_id
 
     def cancel(self, reason: str) -> None:
@@ -176,17 +181,31 @@ class AgentRun:
         await state.hooks.before_run()
         model = resolve(state.agent.model)
         toolbox = Toolbox(state, native_output=model.profile.native_output_schema)
+        if state.agent.repl is None:
+            return await self._converse(model, toolbox)
+        from .cell_turns import CellTurns  # few runs need it
+
+        async with CellTurns(state, toolbox, model, state.agent.repl, self._variables) as cells:
+            return await self._converse(model, toolbox, cells)
+
+    async def _converse(self, model: Model, toolbox: Toolbox, cells: "CellTurns | None" = None) -> Any:
+        state = self._state
         for turn in itertools.count(1):
             if turn > state.agent.max_turns:
                 raise LimitExceededError("max_turns", str(state.agent.max_turns))
             state.context.turn = turn
             state.emit(TurnStarted, turn=turn)
-            response = await self._ask(model, toolbox)
+            response = await self._ask(model, toolbox, cells)
             await self._take(response.message, toolbox)
             if toolbox.has_output:
                 return toolbox.output
             _check_granted(response)
             if response.message.tool_calls or response.finish_reason == "pause":
+                continue
+            if cells is not None:
+                await cells.take(response)
+                if cells.has_output:
+                    return cells.output
                 continue
             try:
                 return toolbox.plan.accept_text(_answer(response))
@@ -194,8 +213,8 @@ class AgentRun:
                 state.messages.append(UserMessage.of(f"The answer does not fit: {error}"))
         raise AssertionError("unreachable")
 
-    async def _ask(self, model: Model, toolbox: Toolbox) -> ModelResponse:
-        request = self._request(toolbox)
+    async def _ask(self, model: Model, toolbox: Toolbox, cells: "CellTurns | None") -> ModelResponse:
+        request = self._request(toolbox, cells)
         turn = Turn(self._state, chain_of(model))
         response = await turn.ask(request)
         limit = request.settings.max_output_tokens
@@ -206,13 +225,13 @@ class AgentRun:
         settings = request.settings.model_copy(update={"max_output_tokens": 2 * limit})
         return await turn.ask(request.model_copy(update={"settings": settings}))
 
-    def _request(self, toolbox: Toolbox) -> ModelRequest:
+    def _request(self, toolbox: Toolbox, cells: "CellTurns | None") -> ModelRequest:
         agent, limits = self._state.agent, self._state.host.limits
-        native = toolbox.plan.structured and toolbox.native_output
+        native = toolbox.plan.structured and toolbox.native_output and cells is None
         return ModelRequest(
             messages=tuple(self._state.messages),
-            instructions=agent.instructions,
-            tools=toolbox.definitions,
+            instructions=agent.instructions if cells is None else cells.instructions,
+            tools=toolbox.definitions if cells is None else (),
             output_schema=toolbox.plan.native if native else None,
             settings=agent.model_settings or ModelSettings(),
             timeout=limits.model_call_timeout,

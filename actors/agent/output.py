@@ -63,8 +63,12 @@ class OutputPlan:
             name=OUTPUT_TOOL, description="Give the final answer. Call it once, at the end.", parameters=self.parameters
         )
 
-    def accept_text(self, text: str) -> JsonValue:
+    def accept_text(self, text: str, *, bare: bool = False) -> JsonValue:
         """Return the output that a text answer holds.
+
+        Args:
+            text: What the model wrote.
+            bare: Whether the value stands for itself, also where a schema for models would wrap it: the model knows none.
 
         Raises:
             InvalidArgumentsError: It does not fit; the model can be told.
@@ -75,8 +79,15 @@ class OutputPlan:
         try:
             value = from_json(text.strip())
         except ValueError:
-            raise self._rejected(f"the answer is not JSON; answer by {OUTPUT_TOOL} or as JSON alone") from None
-        return self.accept(value)
+            way = "answer(value)" if bare else OUTPUT_TOOL
+            raise self._rejected(f"the answer is not JSON; answer by {way} or as JSON alone") from None
+        return self.accept_value(value) if bare else self.accept(value)
+
+    def accept_value(self, value: Any) -> JsonValue:
+        """Return the output that a value given by a program is; raises as `accept_text` does."""
+        if not self.structured:
+            return value if isinstance(value, str) else to_json(value, inf_nan_mode="constants").decode()
+        return self.accept({_WRAPPED: value} if self._wrapped else value)
 
     def accept(self, value: Any) -> JsonValue:
         """Return the output that a JSON value holds; raises as `accept_text` does."""

@@ -98,7 +98,7 @@ class ReplSession:
         self.policy = policy or ReplPolicy()
         self._given = dict(inputs or {})
         for name in self._given:
-            _check_name(name)
+            check_name(name)
         self._flag = cancelled or CancelFlag()
         self.session_id = session_id or new_run_id()
         self.cells = 0
@@ -121,6 +121,8 @@ class ReplSession:
                 found = await value.get() if isinstance(value, Fetched) and not is_mapping(value) else value
                 self._inputs[name], size = await self._in_thread(thread, functools.partial(_sized, found))
                 self._input_bytes += size
+                length = len(self._inputs[name]) if isinstance(self._inputs[name], str | list | dict) else None
+                self._known[name] = _Known(ReplVariable(type=type(self._inputs[name]).__name__, size=length), 0)
         except BaseException:
             thread.shutdown(wait=False)
             raise
@@ -309,7 +311,12 @@ def _stub(name: str) -> Callable[..., Any]:
 _STUBS: Final = {name: _stub(name) for name in sorted(RESERVED)}
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Check the name of an input.
+
+    Raises:
+        ConfigurationError: It can't be a variable, or belongs to a host function.
+    """
     if name in RESERVED:
         raise ConfigurationError(f"inputs, {name}", "is the name of a host function", "Choose another name")
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):

@@ -125,6 +125,7 @@ class MemoryTree:
         root: The root agent.
         limits: Bounds of the tree.
         deps: Handed to all runs.
+        variables: What the cells of all runs find.
         step: Called before everything a run asks of its host, with the host and the name of the call.
         supervisor: Shared with other trees; by default one of its own.
     """
@@ -135,12 +136,14 @@ class MemoryTree:
         *,
         limits: Limits | None = None,
         deps: Any = None,
+        variables: Mapping[str, Any] | None = None,
         step: Callable[["MemoryHost", str], None] | None = None,
         supervisor: MemorySupervisor | None = None,
     ) -> None:
         self.agents = AgentSet.of(root)
         self.limits = (limits or Limits()).narrow(root.limits)
         self.deps = deps
+        self.variables = variables
         self.step = step
         self.supervisor = supervisor or MemorySupervisor()
         self.registry = self.supervisor.registry
@@ -172,6 +175,7 @@ class MemoryTree:
             value=value,
             messages=messages,
             deps=self.deps,
+            variables=self.variables,
             tags=tags,
         )
         self.root.run = run
@@ -365,6 +369,7 @@ class MemoryHost:
             key=agent_key,
             value=value,
             deps=tree.deps,
+            variables=tree.variables,
             call_id=self._requests[admitted.stamp.run_id].call_id,
         )
         host.begin(run)

@@ -1,0 +1,53 @@
+"""Variables for the REPLs of a tree: put into the object store once by the driver, brought to each node once by Ray."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..messages.errors import ConfigurationError, NotPicklableError
+from .agent import AgentSet
+from .pickling import pack, unpack
+from .remote import put
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVariable:
+    """A value in the object store; it lasts as long as a run of the tree, or its driver, holds this."""
+
+    reference: Awaitable[bytes] = field(repr=False)
+
+    async def get(self) -> Any:
+        """Return the value. Large ones are taken apart in a thread."""
+        data = await self.reference
+        return await asyncio.to_thread(unpack, data)
+
+
+async def stored(variables: Mapping[str, Any] | None, agents: AgentSet) -> dict[str, StoredVariable]:
+    """Check variables and put them into the object store.
+
+    Raises:
+        ConfigurationError: A name or value can't be a variable of a cell, or no agent of the tree has a REPL.
+    """
+    if not variables:
+        return {}
+    if all(agent.repl is None for agent in agents.all()):
+        raise ConfigurationError(
+            "variables",
+            "no agent of the tree has a REPL that would find them",
+            "Set Agent(repl=ReplPolicy()), or use deps",
+        )
+    # Few drivers need it, and it is no small import.
+    from .repl.session import check_name
+
+    for name in variables:
+        check_name(name)
+    return {name: await asyncio.to_thread(_stored, name, value) for name, value in variables.items()}
+
+
+def _stored(name: str, value: Any) -> StoredVariable:
+    try:
+        return StoredVariable(put(pack(value)))
+    except Exception as error:  # noqa: BLE001 - pickling runs any user code
+        problem = f"can't be sent to an actor: {type(error).__name__}: {error}"
+        raise NotPicklableError(f"variables, {name}", problem, "Pass text, or what JSON can hold") from None
