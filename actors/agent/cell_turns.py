@@ -99,7 +99,9 @@ class CellTurns:
         """
         text = response.message.text
         code = code_of(text)
-        if code is not None:
+        if code is not None and response.finish_reason == "length":
+            self._say("Your answer was cut at its size limit, and nothing of it was run. Write a shorter program.")
+        elif code is not None:
             await self._evaluate(code)
         elif not (self._nudged or self._spent):
             self._nudged = True

@@ -9,9 +9,12 @@ from pydantic import BaseModel
 from runtree import Agent, Limits, tool
 from runtree.actors.agent import AgentRun
 from runtree.actors.agent.cell_turns import code_of
+from runtree.messages.content import TextBlock
 from runtree.messages.errors import AgentDefinitionError
+from runtree.messages.model import ModelResponse
 from runtree.messages.repl import ReplPolicy
 from runtree.messages.result import RunResult
+from runtree.messages.transcript import AssistantMessage
 from runtree.providers.scripted import Hang, ScriptedModel
 from tests.kit.eventually import eventually
 from tests.kit.host import MemoryTree
@@ -189,6 +192,15 @@ async def test_e4_who_goes_on_with_cells_fails() -> None:
     assert result.status == "failed"
     assert result.error is not None
     assert (result.error.code, result.error.limit) == ("limit_exceeded", "cells")
+
+
+async def test_half_a_program_is_not_run() -> None:
+    half = TextBlock(text=f"{FENCE}python\nanswer('half')\n")
+    cut = ModelResponse(message=AssistantMessage(content=(half,)), finish_reason="length")
+    result, tree = await played(programmer(cut, cell("answer('whole')")))
+    assert result.output == "whole"
+    assert "was cut" in said(result)[0]
+    assert len(cells_of(tree)) == 1
 
 
 async def test_a_long_output_is_shown_in_part() -> None:

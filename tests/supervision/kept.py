@@ -19,7 +19,8 @@ class Kept:
         self.runs: dict[str, str] = {}
         self.drivers: dict[str, str] = {}
         self.actors: dict[tuple[str, str], str] = {}
-        self.orders: dict[int, tuple[str, str]] = {}
+        self.orders: dict[str, dict[int, str]] = {}
+        """By process and number."""
         self.pauses: dict[str, float] = {}
         self.calls: dict[Permit, tuple[str, float, int]] = {}
 
@@ -37,13 +38,10 @@ class Kept:
         self.calls.update({permit: _plain(call) for permit, call in changes.calls.items()})
         for change in changes.orders:
             if isinstance(change, PutOrder):
-                self.orders[change.number] = (change.process, change.order.to_json())
+                self.orders.setdefault(change.process, {})[change.number] = change.order.to_json()
             else:
-                self.orders = {
-                    number: order
-                    for number, order in self.orders.items()
-                    if order[0] != change.process or number > change.up_to
-                }
+                left = self.orders.get(change.process, {})
+                self.orders[change.process] = {number: order for number, order in left.items() if number > change.up_to}
         for root in changes.forgotten_trees:
             self.runs = {name: kept for name, kept in self.runs.items() if f'"root_run_id":"{root}"' not in kept}
         for name in changes.forgotten_drivers:
