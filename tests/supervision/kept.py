@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from runtree.actors.supervision.changes import BegunCall, Changes, Permit, PutOrder
+from runtree.actors.supervision.changes import BegunCall, Changes, Permit
 from runtree.actors.supervision.facts import facts_of_actor, facts_of_driver, facts_of_run
 from runtree.actors.supervision.registry import Registry
 
@@ -19,8 +19,6 @@ class Kept:
         self.runs: dict[str, str] = {}
         self.drivers: dict[str, str] = {}
         self.actors: dict[tuple[str, str], str] = {}
-        self.orders: dict[str, dict[int, str]] = {}
-        """By process and number."""
         self.pauses: dict[str, float] = {}
         self.calls: dict[Permit, tuple[str, float, int]] = {}
 
@@ -36,12 +34,6 @@ class Kept:
                 self.actors.pop(key, None)
         self.pauses.update(changes.pauses)
         self.calls.update({permit: _plain(call) for permit, call in changes.calls.items()})
-        for change in changes.orders:
-            if isinstance(change, PutOrder):
-                self.orders.setdefault(change.process, {})[change.number] = change.order.to_json()
-            else:
-                left = self.orders.get(change.process, {})
-                self.orders[change.process] = {number: order for number, order in left.items() if number > change.up_to}
         for root in changes.forgotten_trees:
             self.runs = {name: kept for name, kept in self.runs.items() if f'"root_run_id":"{root}"' not in kept}
         for name in changes.forgotten_drivers:
