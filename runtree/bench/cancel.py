@@ -29,17 +29,26 @@ _GONE_SECONDS: Final = 20.0
 
 
 async def cancel(
-    address: str | None, tell: Tell, *, groups: int, leaves: int, rounds: int, runs_per_actor: int, listen: str
+    address: str | None,
+    tell: Tell,
+    *,
+    groups: int,
+    leaves: int,
+    blocking: int,
+    rounds: int,
+    runs_per_actor: int,
+    listen: str,
 ) -> list[Figure]:
     """Measure the cancel of a tree four deep: a lead, a lead for each kind of leaf, its groups, their leaves.
 
-    A third of the leaves hangs in an HTTP stream, a third in an async tool, and a third in a sync tool that sleeps, whose process has to be killed.
+    Leaves hang in an HTTP stream, in an async tool, or in a sync tool that sleeps, whose process has to be killed.
 
     Args:
         address: Of the Ray to join.
         tell: Is told what is going on.
         groups: Groups of each kind.
-        leaves: Leaves of each group.
+        leaves: Leaves of each group of the first two kinds.
+        blocking: Leaves of each group of the third kind, each in a process of its own.
         rounds: How many trees are cancelled.
         runs_per_actor: Runs that share a process, except for those with a sync tool.
         listen: Address of the model server.
@@ -49,21 +58,22 @@ async def cancel(
     gone: list[float] = []
     killed = 0
     each = groups * leaves
-    runs = 3 * (each + groups + 1) + 1
+    sleeping = groups * blocking
+    runs = 2 * each + sleeping + 3 * (groups + 1) + 1
     with endpoint(listen) as server:
         tell("starting processes")
-        async with place(address, each + (runs - each) // runs_per_actor + 4) as runtime:
+        async with place(address, sleeping + (runs - sleeping) // runs_per_actor + 4) as runtime:
             for number in range(rounds):
                 tell(f"round {number + 1} of {rounds}: a tree that hangs")
-                run = await runtime.start(_tree(server, groups, leaves, runs_per_actor), "go")
-                sleeping = await _until_all_hang(run, each)
+                run = await runtime.start(_tree(server, groups, (leaves, leaves, blocking), runs_per_actor), "go")
+                blocked = await _until_all_hang(run, each * (_WORDS + 1) + sleeping)
                 hanging = (await asyncio.to_thread(server.stats))["hanging"]
                 assert hanging == each, f"{hanging} of {each} streams hang"
                 tell(f"round {number + 1} of {rounds}: cancel")
                 began = time.monotonic()
                 report = await run.cancel(grace=2.0)
                 ended.append(time.monotonic() - began)
-                gone.append(await _all_gone(began, sleeping))
+                gone.append(await _all_gone(began, blocked))
                 stats = await asyncio.to_thread(server.stats)
                 assert not stats["hanging"], f"{stats['hanging']:g} streams were left open"
                 closed.append(stats["last_closed"] - began)
@@ -78,7 +88,7 @@ async def cancel(
     ]
 
 
-def _tree(server: Endpoint, groups: int, leaves: int, runs_per_actor: int) -> Agent:
+def _tree(server: Endpoint, groups: int, leaves: tuple[int, int, int], runs_per_actor: int) -> Agent:
     light: dict[str, Any] = {"description": "hangs", "runs_per_actor": runs_per_actor}
     kinds = (
         server.agent("streams", f"hang-{_WORDS}", **light),
@@ -90,13 +100,15 @@ def _tree(server: Endpoint, groups: int, leaves: int, runs_per_actor: int) -> Ag
         options = {**light, "description": "leads"}
         return server.agent(name, f"calls-{of.name}:{count}", agents=[of], max_tool_calls=count, **options)
 
-    leads = [lead(lead(leaf, f"group_{leaf.name}", leaves), f"lead_{leaf.name}", groups) for leaf in kinds]
+    leads = [
+        lead(lead(leaf, f"group_{leaf.name}", count), f"lead_{leaf.name}", groups)
+        for leaf, count in zip(kinds, leaves, strict=True)
+    ]
     return server.agent("lead", f"calls-{','.join(f'{each.name}:1' for each in leads)}", agents=leads)
 
 
-async def _until_all_hang(run: RunHandle, each: int) -> set[str]:
-    """Read until the leaves of each of three kinds hang; returns the names of the actors that have to be killed."""
-    waiting = each * (_WORDS + 2)
+async def _until_all_hang(run: RunHandle, waiting: int) -> set[str]:
+    """Read so many deltas and reports of leaves, the last before they hang; returns the names of the actors that have to be killed."""
     names: set[str] = set()
     async for item in run:
         if isinstance(item, ToolProgress):

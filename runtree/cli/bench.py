@@ -73,6 +73,12 @@ def fanout(
 def cancel(
     groups: Annotated[int, typer.Option("--groups", min=1, help="Groups of each of three kinds.")] = 2,
     leaves: Annotated[int, typer.Option("--leaves", min=1, help="Hanging leaves of a group.")] = 2,
+    blocking: Annotated[
+        int,
+        typer.Option(
+            "--blocking", min=1, help="The same where they hang in a sync tool, each in a process of its own."
+        ),
+    ] = 2,
     rounds: Rounds = 3,
     runs_per_actor: Packed = 1,
     listen: Listen = "127.0.0.1",
@@ -82,9 +88,15 @@ def cancel(
 ) -> None:
     """Measure the cancel of a tree four deep, whose leaves hang in HTTP, in an async tool and in a sync tool that sleeps.
 
-    A tree of 256 runs: --groups 6 --leaves 13.
+    A tree of 256 runs: --groups 7 --leaves 15 --blocking 3.
     """
-    settings = {"groups": groups, "leaves": leaves, "rounds": rounds, "runs_per_actor": runs_per_actor}
+    settings = {
+        "groups": groups,
+        "leaves": leaves,
+        "blocking": blocking,
+        "rounds": rounds,
+        "runs_per_actor": runs_per_actor,
+    }
 
     async def measure(tell: "Tell") -> "list[Figure]":
         from ..bench.cancel import cancel

@@ -101,9 +101,9 @@ def test_fanout_is_measured_beside_its_baseline_and_leaves_nothing(runtree: Comm
 @pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_cancel_is_measured_until_all_is_gone(runtree: Command) -> None:
-    done = runtree("bench", "cancel", "--groups", "1", "--leaves", "1", "--rounds", "1", "--json")
+    done = runtree("bench", "cancel", "--groups", "1", "--leaves", "1", "--blocking", "1", "--rounds", "1", "--json")
     assert done.returncode == 0, done.stderr
     closed, ended, gone, _ = Measurement.from_json(done.stdout).figures
     assert closed.value > 0
-    assert ended.name == "all 7 runs ended"
+    assert ended.name == "all 10 runs ended"
     assert 0 < ended.value <= gone.value
