@@ -38,7 +38,7 @@ async def test_e02_a_long_context_is_split_over_sub_agents(runtime: Runtime) -> 
         agents=[counter],
     )
     run = await runtime.start(tree, "count", variables={"context": CONTEXT})
-    items = [item async for item in run]
+    items: list[Any] = [item async for item in run]
     check_stream(items)
     result = await run.result()
     check_ledger(items, result)
@@ -53,6 +53,7 @@ async def test_e02_calls_are_seen_before_their_cell_ends(runtime: Runtime, gates
     tree = programmer("coder", "await tool_call('hold')\nanswer(await model_query('x'))", tools=[hold], then="yes")
     run = await runtime.start(tree, "go", deps=gates)
     seen: list[Any] = []
+    item: Any
     async for item in run:
         seen.append(item)
         if item.kind == "repl_call" and (item.call_kind, item.phase) == ("tool_call", "started"):
@@ -84,7 +85,7 @@ async def test_e02_another_driver_stops_the_spinning_cell_of_a_grandchild(
     with driver(source, tmp_path, ray_environment) as process:
         assert await exit_code(process) == 0, (tmp_path / "stderr").read_text()
     assert (tmp_path / "stdout").read_text() == "3 0\n"
-    items = [item async for item in run]
+    items: list[Any] = [item async for item in run]
     check_stream(items)
     assert {item.kind for item in ends_of(items).values()} == {"run_cancelled"}
     await eventually(lambda: sandboxes() <= before)
