@@ -1,13 +1,18 @@
 """A stream as lines, for pipes and logs: readable ones, or one JSON object for each item."""
 
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Final, Self
+
+from pydantic import JsonValue
+from pydantic_core import to_json
 
 from ..messages.items import (
     AssistantMessageItem,
     AttemptDiscarded,
+    Custom,
     ItemsDropped,
     ModelDelta,
+    ReplCall,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -18,10 +23,14 @@ from ..messages.items import (
     UnknownItem,
     Waiting,
 )
+from .cells import CellReport, call_label, shows_by_itself
 from .figures import count_text, money_text, printable, seconds_text, short_id, tokens_text, waited_for
 
 Write = Callable[[str], None]
 """Writes a line."""
+
+_MOST_DATA: Final = 400
+"""Characters that are shown of the data of a `custom` item."""
 
 
 class JsonView:
@@ -100,6 +109,8 @@ def _lines_of(item: StreamItem) -> Iterator[str]:
         case ToolCallCompleted():
             reason = f": {_one_line(item.message)}" if item.message else ""
             yield f"{item.tool_name} {item.outcome} after {seconds_text(item.duration)}{reason}"
+        case ReplCall() | Custom():
+            yield from _lines_of_cell(item)
         case AttemptDiscarded():
             yield _again(item)
         case Waiting(duration=None):
@@ -112,6 +123,20 @@ def _lines_of(item: StreamItem) -> Iterator[str]:
             yield _end(item)
         case _:
             pass
+
+
+def _lines_of_cell(item: ReplCall | Custom) -> Iterator[str]:
+    if isinstance(item, Custom):
+        report = CellReport.of(item)
+        yield from [f"{item.name}: {_json(item.data)}"] if report is None else report.lines()
+    elif item.phase == "completed" and shows_by_itself(item):
+        reason = f": {_one_line(item.message)}" if item.message else ""
+        yield f"cell {item.cell}: {call_label(item)} {item.outcome} after {seconds_text(item.elapsed or 0.0)}{reason}"
+
+
+def _json(data: JsonValue) -> str:
+    text = to_json(data, inf_nan_mode="constants").decode()
+    return text if len(text) <= _MOST_DATA else text[:_MOST_DATA] + "…"
 
 
 def _again(item: AttemptDiscarded) -> str:

@@ -6,8 +6,10 @@ from typing import Final, Literal
 
 from ..messages.items import (
     AttemptDiscarded,
+    Custom,
     Item,
     ModelDelta,
+    ReplCall,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -23,7 +25,9 @@ from ..messages.items import (
     Waiting,
 )
 from ..messages.usage import NO_COST, NO_USAGE, Cost, Totals, Usage
+from .cells import CellReport, call_label
 from .figures import waited_for
+from .output import output_text
 
 RowState = Literal["running", "completed", "failed", "cancelled"]
 
@@ -56,11 +60,14 @@ class Row:
     """It has said something in this turn."""
     thought: str = ""
     """The last line of its reasoning, while it reasons."""
+    programs: bool = False
+    """What it says are programs, and its output says more."""
 
     @property
     def last_line(self) -> str:
-        """The last line that is not blank."""
-        return self.text.strip()
+        """The last line that is not blank; nothing where that ends a block of code."""
+        line = self.text.strip()
+        return "" if line in ("```", "~~~") else line
 
     def say(self, text: str) -> None:
         """Take in what the run said next."""
@@ -195,6 +202,19 @@ def _reduce(row: Row, item: StreamItem) -> None:
         case TerminalItem():
             _end(row, item)
         case _:
+            _reduce_cell(row, item)
+
+
+def _reduce_cell(row: Row, item: StreamItem) -> None:
+    match item:
+        case Custom():
+            if (report := CellReport.of(item)) is not None:
+                row.text, row.speaks, row.programs = _last_line(report.line()), False, True
+        case ReplCall(phase="completed"):
+            row.open_calls.pop(item.call_id, None)
+        case ReplCall(name=""):  # calls of tools and agents have items of their own
+            row.open_calls[item.call_id] = call_label(item)
+        case _:
             pass
 
 
@@ -215,5 +235,6 @@ def _end(row: Row, item: TerminalItem) -> None:
             row.state, row.note = "cancelled", item.reason + (" (killed)" if item.forced else "")
         case RunCompleted():
             row.state, row.note = "completed", ""
+            row.text = _last_line(output_text(item.output)) if row.programs else row.text
         case _:
             pass

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ class Session:
     agent: "Agent"
     value: Any
     deps: Any = None
+    variables: Mapping[str, Any] | None = None
     limits: Limits | None = None
     namespace: str = NAMESPACE
     address: str | None = None
@@ -53,7 +55,9 @@ class Session:
         with Interrupts() as interrupts:
             async with open_runtime(self.namespace, self.address) as runtime:
                 begin = time.monotonic()
-                handle = await runtime.start(self.agent, self.value, limits=self.limits, deps=self.deps)
+                handle = await runtime.start(
+                    self.agent, self.value, limits=self.limits, deps=self.deps, variables=self.variables
+                )
                 notice(f"run {handle.run_id}")
                 try:
                     async with make_view(kind) as view:

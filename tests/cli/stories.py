@@ -7,9 +7,11 @@ from runtree.messages import (
     NO_COST,
     NO_USAGE,
     Cost,
+    Custom,
     Failure,
     Item,
     ModelDelta,
+    ReplCall,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -103,3 +105,27 @@ def cancelled_alone() -> Iterator[StreamItem]:
     yield teller.item(RunStarted, agent="lead")
     yield teller.item(ModelDelta, text="half a sent")
     yield teller.item(RunCancelled, reason="user", forced=True, duration=1.0)
+
+
+def cells() -> Iterator[StreamItem]:
+    """A run that writes two programs; the first asks a model twice and calls a tool, the second answers."""
+    teller = Teller()
+    call: dict[str, Any] = {"session_id": "s", "cell": 1, "call_kind": "model_query_batched"}
+    yield teller.item(RunStarted, agent="coder")
+    yield teller.item(ModelDelta, text="```python\nfind()\n```\n")
+    yield teller.item(ReplCall, phase="started", call_id="1", **call)
+    yield teller.item(ReplCall, phase="started", call_id="2", **call)
+    tool: dict[str, Any] = {**call, "call_id": "3", "call_kind": "tool_call", "name": "add"}
+    yield teller.item(ReplCall, phase="started", **tool)
+    yield teller.item(ToolCallStarted, call_id="t", tool_name="add")
+    yield teller.item(Custom, name="progress", data={"done": 0.5})
+    yield teller.item(ToolCallCompleted, call_id="t", tool_name="add", outcome="ok", duration=0.1)
+    yield teller.item(ReplCall, phase="completed", outcome="ok", elapsed=0.1, **tool)
+    yield teller.item(ReplCall, phase="completed", call_id="1", outcome="ok", elapsed=0.2, **call)
+    yield teller.item(
+        ReplCall, phase="completed", call_id="2", outcome="error", elapsed=0.3, message="busy\nnow", **call
+    )
+    yield teller.item(Custom, name="repl_cell", data={"cell": 1, "stdout": "one\ntwo\n", "value": "7", "elapsed": 0.4})
+    yield teller.item(ModelDelta, text="```python\nanswer(1)\n```\n")
+    yield teller.item(Custom, name="repl_cell", data={"cell": 2, "answered": True, "elapsed": 0.1})
+    yield teller.item(RunCompleted, output="line 1\nline 2", usage=NO_USAGE, cost=NO_COST, duration=2.0)

@@ -16,7 +16,7 @@ from runtree.messages import (
     UnknownItem,
 )
 
-from .stories import FIRST, ROOT, SECOND, Teller, cancelled_alone, fan_out
+from .stories import FIRST, ROOT, SECOND, Teller, cancelled_alone, cells, fan_out
 
 
 def _tree(*items: StreamItem) -> Tree:
@@ -60,6 +60,25 @@ def test_different_tools_at_once() -> None:
     )
     assert tree.rows[ROOT].activity == "write +2"
     assert tree.rows[ROOT].note == "half"
+
+
+def test_e2_a_cell_shows_its_calls_while_they_are_at_work_and_then_what_it_printed() -> None:
+    tree = Tree()
+    seen: list[tuple[str, str]] = []
+    for item in cells():
+        tree.apply(item)
+        row = tree.rows[ROOT]
+        if (row.activity, row.last_line) not in seen:
+            seen.append((row.activity, row.last_line))
+    assert seen == [
+        ("", ""),
+        ("model_query", ""),
+        ("model_query (2)", ""),
+        ("add +2", ""),
+        ("", "cell 1: two"),
+        ("", "cell 2: answered"),
+        ("", "line 2"),
+    ]
 
 
 def test_before_a_report_nothing_is_known_of_the_accounts() -> None:

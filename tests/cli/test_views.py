@@ -11,9 +11,9 @@ from rich.console import Console
 from runtree.cli.live import LiveView, totals_line, tree_lines
 from runtree.cli.plain import JsonView, PlainView
 from runtree.cli.rows import Tree
-from runtree.messages import AttemptDiscarded, ItemsDropped, ModelDelta, RunStarted, StreamItem, UnknownItem
+from runtree.messages import AttemptDiscarded, Custom, ItemsDropped, ModelDelta, RunStarted, StreamItem, UnknownItem
 
-from .stories import ROOT, Teller, cancelled_alone, fan_out
+from .stories import ROOT, Teller, cancelled_alone, cells, fan_out
 
 
 async def _plain(items: Iterable[StreamItem]) -> list[str]:
@@ -50,6 +50,42 @@ async def test_plain_lines_of_a_cancelled_run() -> None:
         "[lead LEAD01] | half a sent",
         "[lead LEAD01] cancelled (tokens 0, cost $0, 1.0 s, killed): user",
     ]
+
+
+async def test_plain_lines_of_cells() -> None:
+    assert await _plain(cells()) == [
+        "[coder LEAD01] started",
+        "[coder LEAD01] | ```python",
+        "[coder LEAD01] | find()",
+        "[coder LEAD01] | ```",
+        "[coder LEAD01] add called",
+        '[coder LEAD01] progress: {"done":0.5}',
+        "[coder LEAD01] add ok after 0.1 s",
+        "[coder LEAD01] cell 1: model_query ok after 0.2 s",
+        "[coder LEAD01] cell 1: model_query error after 0.3 s: busy now",
+        "[coder LEAD01] > one",
+        "[coder LEAD01] > two",
+        "[coder LEAD01] = 7",
+        "[coder LEAD01] cell 1 ok after 0.4 s",
+        "[coder LEAD01] | ```python",
+        "[coder LEAD01] | answer(1)",
+        "[coder LEAD01] | ```",
+        "[coder LEAD01] cell 2 answered after 0.1 s",
+        "[coder LEAD01] completed (tokens 0, cost $0, 2.0 s)",
+    ]
+
+
+async def test_plain_lines_of_a_cell_that_failed_and_of_what_only_looks_like_one() -> None:
+    teller = Teller()
+    failed = {"cell": 3, "stdout": "half\n", "error": "ValueError: no\nway", "elapsed": 1}
+    items = [
+        teller.item(Custom, name="repl_cell", data=failed),
+        teller.item(Custom, name="repl_cell", data=["x" * 1000]),
+    ]
+    lines = await _plain(items)
+    assert lines[:2] == ["[run LEAD01] > half", "[run LEAD01] cell 3 failed after 1.0 s: ValueError: no way"]
+    assert lines[2].startswith('[run LEAD01] repl_cell: ["xxx')
+    assert len(lines[2]) < 500
 
 
 async def test_plain_lines_say_what_is_missing_or_does_not_count() -> None:
