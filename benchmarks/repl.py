@@ -1,6 +1,8 @@
-"""What a REPL cell costs: an empty one, a thousand gathered calls, the cancel of one that spins, and a large input. Without Ray.
+"""What a REPL cell costs: an empty one, a thousand gathered calls, the cancel of one that spins, and a large input.
 
-python benchmarks/repl.py [--rounds 50] [--megabytes 100]
+python benchmarks/repl.py [--rounds 50] [--megabytes 100] [--ray]
+
+All but the last part, which `--ray` adds, does without Ray: whole runs, from `cancel()` to the terminal item and with a large variable.
 """
 
 import argparse
@@ -121,16 +123,48 @@ async def stalls(megabytes: int) -> None:
         print(f"300,000 printed lines: {took:.2f} s, longest stall {1000 * stall:.1f} ms")
 
 
+async def runs(rounds: int, megabytes: int) -> None:
+    """Measure whole runs on a Ray of their own."""
+    from runtree import Agent, Runtime
+
+    def programmer(code: str) -> Agent:
+        return Agent("coder", ScriptedModel([f"```python\n{code}\n```"]), repl=ReplPolicy())
+
+    ended: list[float] = []
+    quiet = {"logging_level": "ERROR", "log_to_driver": False}
+    async with Runtime("local", warm=1, ray_options=quiet) as runtime:
+        await runtime.warmed()
+        for _ in range(rounds):
+            run = await runtime.start(programmer("emit('spins')\nwhile True: pass"), "go")
+            async for item in run:
+                if item.kind == "custom":
+                    break
+            started = time.perf_counter()
+            cancelling = asyncio.ensure_future(run.cancel())
+            ended.extend([time.perf_counter() - started async for item in run if item.kind == "run_cancelled"])
+            await cancelling
+        print("cancel of a run whose cell spins, to its terminal item at the driver:", milliseconds(ended))
+        text = "All work and no play. " * (megabytes * 10**6 // 22)
+        for _ in range(2):
+            began = time.perf_counter()
+            result = await runtime.run(programmer("answer(len(context))"), "go", variables={"context": text})
+            assert result.output == str(len(text))
+            print(f"a run with a variable of {megabytes} MB: {time.perf_counter() - began:.2f} s")
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--ray", action="store_true")
     options = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}")
     await empty_cells(options.rounds)
     await gathered(options.rounds)
     await cancels(options.rounds)
     await stalls(options.megabytes)
+    if options.ray:
+        await runs(options.rounds, options.megabytes)
     print(f"load {os.getloadavg()[0]:.1f}")
 
 

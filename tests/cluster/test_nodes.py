@@ -1,4 +1,4 @@
-"""A node that dies with runs on it (Y08). The nodes belong to a driver of their own."""
+"""Several nodes: one that dies with runs on it (Y08), and runs that are spread over them. They belong to a driver of their own."""
 
 import json
 import tempfile
@@ -74,3 +74,57 @@ async def test_y08_a_child_on_a_lost_node_is_started_again_on_another(tmp_path: 
         ["lead", "completed", 1, 0],
         ["near", "completed", 1, 0],
     ]
+
+
+_SPREAD = """
+    import asyncio, json
+    from collections import Counter
+    from pathlib import Path
+
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from runtree import Runtime
+    from tests.kit.agents import lead, tell_node, user
+    from tests.kit.gates import Gates
+
+    gates = Gates(Path({folder!r}))
+    small = {{"object_store_memory": 80 * 2**20}}
+
+    async def places(runtime, **options):
+        before = set(gates.names("node-"))
+        run = await runtime.start(lead(user("worker", tell_node, **options), times=6), "go", deps=gates)
+        await run.result()
+        return Counter(gates.content(name) for name in set(gates.names("node-")) - before)
+
+    async def main():
+        head = {{"num_cpus": 2, "include_dashboard": False, "temp_dir": {temp!r}, **small}}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster.add_node(num_cpus=2, **small)
+        cluster.wait_for_nodes()
+        ray.init(cluster.address, log_to_driver=False)
+        async with Runtime(warm=0) as runtime:
+            cold = await places(runtime, reuse=False)
+        async with Runtime(warm=7) as runtime:
+            await runtime.warmed()
+            warm = await places(runtime)
+        gates.open("places", json.dumps([sorted(cold.values()), sorted(warm.values())]))
+        ray.shutdown()
+        cluster.shutdown()
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.timeout(150)
+async def test_n_a_fan_out_is_spread_over_the_nodes(tmp_path: Path) -> None:
+    gates = Gates(tmp_path / "gates")
+    gates.folder.mkdir()
+    with tempfile.TemporaryDirectory(prefix="rt") as temp:
+        script = _SPREAD.format(folder=str(gates.folder), temp=temp)
+        with driver(script, tmp_path, {}) as process:
+            code = await exit_code(process, limit=140)
+    assert code == 0, (tmp_path / "stderr").read_text()[-3000:]
+    for counts in json.loads(gates.content("places")):
+        assert sum(counts) == 6
+        assert len(counts) == 2, f"all of {counts} are on one node"

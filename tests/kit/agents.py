@@ -132,6 +132,16 @@ async def litter(context: ToolContext, what: str) -> str:
 
 
 @tool
+async def tell_node(context: ToolContext) -> str:
+    """Tells which node it is on, by a gate that is named after its run."""
+    from runtree.actors.remote import node_id
+
+    gates: Gates = context.deps
+    gates.open(f"node-{context.run_id}", node_id())
+    return "told"
+
+
+@tool
 async def tell_id(context: ToolContext) -> str:
     """Emits the id of its run, once it may."""
     await entered(context).passed("go")
