@@ -67,7 +67,7 @@ def test_sequences_become_tuples_and_functions_tools() -> None:
         pytest.param({"agents": ["x", "x"]}, "two tools or sub-agents", id="same-agents"),
         pytest.param({"tools": [first], "agents": ["first"]}, "two tools or sub-agents", id="tool-and-agent"),
         pytest.param({"middleware": [Middleware]}, "is no Middleware", id="middleware"),
-        pytest.param({"repl": object()}, "not supported by this version", id="repl"),
+        pytest.param({"repl": object()}, r"an? \w+ is no ReplPolicy", id="repl"),
         pytest.param({"runs_per_actor": 0}, "runs_per_actor", id="packing"),
         pytest.param({"resources": 3}, "is no mapping", id="resources"),
         pytest.param({"resources": {"": 1}}, "is no name", id="resource-name"),

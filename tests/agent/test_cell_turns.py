@@ -10,7 +10,6 @@ from runtree import Agent, Limits, tool
 from runtree.actors.agent import AgentRun
 from runtree.actors.agent.cell_turns import code_of
 from runtree.messages.content import TextBlock
-from runtree.messages.errors import AgentDefinitionError
 from runtree.messages.model import ModelResponse
 from runtree.messages.repl import ReplPolicy
 from runtree.messages.result import RunResult
@@ -259,9 +258,3 @@ async def test_s8_a_limit_of_the_tree_holds_for_the_calls_of_cells() -> None:
     assert result.error is not None
     assert result.error.limit == "max_model_calls"
     assert tree.supervisor.registry.get(result.run_id).usage.model_calls <= 2
-
-
-@pytest.mark.parametrize("value", ["yes", {"cells": 3}, True])
-def test_repl_must_be_a_policy(value: Any) -> None:
-    with pytest.raises(AgentDefinitionError, match=r"agent coder, repl: .*ReplPolicy"):
-        Agent("coder", ScriptedModel(["x"]), repl=value)
