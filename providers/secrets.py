@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 _LONGEST_TEXT = 300
 _SHAPES = re.compile(r"(?i)\b(?:sk|pk|rk|key|gsk|xai)-[A-Za-z0-9_-]{8,}|(?<=bearer )[^\s\"']{8,}")
@@ -46,6 +47,18 @@ def redact(text: str) -> str:
         if len(value) >= 6 and value in text:
             text = text.replace(value, "***")
     return text
+
+
+def redacted(value: Any) -> Any:
+    """Return a value of JSON with the same done to all of its texts."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        values: list[Any] = value
+        return [redacted(each) for each in values]
+    if isinstance(value, dict):
+        return {redact(name): redacted(each) for name, each in cast("dict[str, Any]", value).items()}
+    return value
 
 
 def clean(text: str, secret: str | None = None) -> str:

@@ -27,10 +27,24 @@ from .toolbox import Target, Toolbox
 class Calls:
     """The calls of one answer, in its order."""
 
-    def __init__(self, state: RunState, toolbox: Toolbox, blocks: Sequence[ToolCallBlock]) -> None:
+    def __init__(
+        self,
+        state: RunState,
+        toolbox: Toolbox,
+        blocks: Sequence[ToolCallBlock],
+        counts: Counter[str] | None = None,
+    ) -> None:
+        """Make calls that are not run yet.
+
+        Args:
+            state: Their run.
+            toolbox: What they call.
+            blocks: What was asked for.
+            counts: Calls of the turn before these, by tool; they are counted on.
+        """
         self._state = state
         self._toolbox = toolbox
-        counts: Counter[str] = Counter()
+        counts = Counter() if counts is None else counts
         self._calls: list[Call] = []
         for block in blocks:
             counts[block.tool_name] += 1
@@ -110,7 +124,7 @@ class Calls:
     async def _within_limits(self, calls: list[Call]) -> list[Call]:
         """Return the calls that may be run; refuse the others."""
         agent = self._state.agent
-        allowed = agent.max_tool_calls - self._state.accounts.usage.tool_calls
+        allowed = agent.max_tool_calls - self._state.reservations.tool_calls_asked
         local = LimitExceededError("max_tool_calls", str(agent.max_tool_calls))
         calls = self._refuse_rest(calls, allowed, str(local))
         if calls:

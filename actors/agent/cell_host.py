@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -21,10 +22,11 @@ from ...providers.fallback import Candidate, fall_back
 from ...providers.pricing import prepare
 from ...providers.protocol import Model
 from ...providers.retry import Ask
+from ...providers.secrets import redact, redacted
 from ..repl.host import CallFailedError, CallStart, CellStopError
 from .calls import Calls
 from .middleware import HookError
-from .model_call import ModelCalls, broken_off, close
+from .model_call import ModelCalls, answer_of, broken_off, check_granted, close
 from .state import RunState
 from .subagents import SubAgent
 from .tool import Tool
@@ -55,6 +57,7 @@ class RunCells:
         self.fatal: HookError | None = None
         """What a hook raised in a call of a cell. The cell is stopped, and whoever evaluates it raises this."""
         self._live: set[asyncio.Task[ToolResult]] = set()
+        self._turn, self._counts = 0, Counter[str]()
         parallel = state.agent.max_parallel
         self._places = None if parallel is None else anyio.CapacityLimiter(parallel)
 
@@ -96,7 +99,8 @@ class RunCells:
         finally:
             totals = await self._state.accounts.report(self._state.host)
             self._state.emit(UsageUpdated, **dict(totals))
-        return response.message.text
+        check_granted(response)
+        return answer_of(response)
 
     async def _ask(self, request: ModelRequest) -> ModelResponse:
         hooks, opened = self._state.hooks, list[AsyncIterator[ModelEvent]]()
@@ -123,7 +127,11 @@ class RunCells:
         if not isinstance(target, Tool):
             raise CallFailedError(f"there is no tool {name!r}. Tools: {self._names(Tool)}", "invalid")
         text = (await self._call(name, arguments)).text
-        return _value(text) if target.returns_data(text) else text
+        if not target.returns_data(text):
+            return text
+        if len(text) > target.max_output:
+            raise CallFailedError(f"the value that {name} returned was cut at {target.max_output} bytes (max_output)")
+        return _value(text)
 
     async def agent_query(self, name: str, value: Any) -> Any:
         """Run one of the run's sub-agents."""
@@ -143,13 +151,17 @@ class RunCells:
             arguments=dict(arguments),
             arguments_json=to_json(arguments, inf_nan_mode="constants").decode(),
         )
+        turn = self._state.context.turn
+        if turn != self._turn:
+            self._turn, self._counts = turn, Counter[str]()
+        # Numbered before they wait for a place: a program that is run again asks in the same order.
+        calls = Calls(self._state, self._toolbox, [block], self._counts)
         if self._places is None:
-            return await self._run(block)
+            return await self._run(calls, block)
         async with self._places:
-            return await self._run(block)
+            return await self._run(calls, block)
 
-    async def _run(self, block: ToolCallBlock) -> ToolResult:
-        calls = Calls(self._state, self._toolbox, [block])
+    async def _run(self, calls: Calls, block: ToolCallBlock) -> ToolResult:
         task = asyncio.ensure_future(self._work(calls, block))
         self._live.add(task)
         task.add_done_callback(self._live.discard)
@@ -181,7 +193,7 @@ class RunCells:
 
     def emit(self, name: str, data: Any) -> None:
         """Put a `custom` item into the stream."""
-        self._state.emit(Custom, name=name, data=data)
+        self._state.emit(Custom, name=redact(name), data=redacted(data))
 
     def call_started(self, call: CallStart) -> None:
         """Put a `repl_call` item into the stream."""

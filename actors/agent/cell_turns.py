@@ -19,6 +19,7 @@ from ...messages.repl import ReplPolicy, ReplResult
 from ...messages.transcript import UserMessage
 from ...providers.fallback import chain_of
 from ...providers.protocol import Model
+from ...providers.secrets import redact
 from ..repl.session import ReplSession
 from .cell_host import RunCells
 from .cell_prompts import NUDGE, instructions
@@ -146,13 +147,13 @@ class CellTurns:
         self._state.messages.append(UserMessage.of(text))
 
     def _tell_readers(self, result: ReplResult, stop: ReplStoppedError | None) -> None:
-        shown = self._policy.shown_bytes
+        shown, error = self._policy.shown_bytes, stop or result.error
         data = {
             "session_id": self._session.session_id,
             "cell": self._session.cells,
-            "stdout": _cut(result.stdout, shown),
-            "value": None if result.value is None else _cut(_text_of(result.value), shown),
-            "error": str(stop) if stop is not None else None if result.error is None else str(result.error),
+            "stdout": _cut(redact(result.stdout), shown),
+            "value": None if result.value is None else _cut(redact(_text_of(result.value)), shown),
+            "error": None if error is None else _cut(redact(str(error)), shown),
             "answered": result.answered,
             "elapsed": result.elapsed,
         }

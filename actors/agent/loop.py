@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from ...messages.control import AdmissionOrder, GrantOrder
-from ...messages.errors import LimitExceededError, ProviderError, RuntreeError
+from ...messages.errors import LimitExceededError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.items import (
     AssistantMessageItem,
@@ -28,11 +28,11 @@ from ...messages.usage import Cost, Totals, Usage
 from ...providers.fallback import chain_of
 from ...providers.protocol import Model
 from ...providers.registry import resolve
-from ...providers.secrets import clean
 from .agent import Agent
 from .agent_set import AgentSet
 from .calls import Calls
 from .cancel_flag import CancelFlag
+from .model_call import answer_of, check_granted, cut_before_text
 from .output import input_text
 from .ports import RunHost
 from .signature import InvalidArgumentsError
@@ -199,7 +199,7 @@ class AgentRun:
             await self._take(response.message, toolbox)
             if toolbox.has_output:
                 return toolbox.output
-            _check_granted(response)
+            check_granted(response)
             if response.message.tool_calls or response.finish_reason == "pause":
                 continue
             if cells is not None:
@@ -208,7 +208,7 @@ class AgentRun:
                     return cells.output
                 continue
             try:
-                return toolbox.plan.accept_text(_answer(response))
+                return toolbox.plan.accept_text(answer_of(response))
             except InvalidArgumentsError as error:
                 state.messages.append(UserMessage.of(f"The answer does not fit: {error}"))
         raise AssertionError("unreachable")
@@ -218,7 +218,7 @@ class AgentRun:
         turn = Turn(self._state, chain_of(model))
         response = await turn.ask(request)
         limit = request.settings.max_output_tokens
-        if limit is None or not _cut_before_text(response):
+        if limit is None or not cut_before_text(response):
             return response
         # All of the answer went into reasoning: once more with more room, for this call only.
         turn.discard("the output limit was reached before any text")
@@ -289,34 +289,3 @@ class AgentRun:
         else:
             state.emit(RunFailed, error=result.error, **fields)
         state.closed = True
-
-
-def _cut_before_text(response: ModelResponse) -> bool:
-    message = response.message
-    return response.finish_reason == "length" and not message.text and not message.tool_calls
-
-
-def _check_granted(response: ModelResponse) -> None:
-    """Stop at an answer that is none, or not whole; what there is of it is in the transcript.
-
-    Raises:
-        ProviderError: The model refused, or the provider withheld the answer or its end.
-    """
-    reason = response.finish_reason
-    if reason == "content_filter":
-        raise ProviderError(Failure(code=reason, message="the model was stopped by a content filter"))
-    if reason == "refusal":
-        said = clean(response.message.text)
-        why = f": {said}" if said else ""
-        raise ProviderError(Failure(code=reason, message=f"the model refused to answer{why}"))
-
-
-def _answer(response: ModelResponse) -> str:
-    """Return the text of a last answer.
-
-    Raises:
-        LimitExceededError: There is none, because the answer was cut before it.
-    """
-    if _cut_before_text(response):
-        raise LimitExceededError("max_output_tokens", "no text came before it", scope="model call")
-    return response.message.text

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from ...messages.errors import RuntreeError
+from ...messages.errors import LimitExceededError, ProviderError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.model import (
     Completed,
@@ -15,6 +15,7 @@ from ...messages.model import (
     Failed,
     ModelEvent,
     ModelRequest,
+    ModelResponse,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -26,6 +27,7 @@ from ...providers.fold import UNKNOWN_USAGE
 from ...providers.pricing import price
 from ...providers.profile import ModelProfile
 from ...providers.protocol import Model
+from ...providers.secrets import clean
 from .accounts import usage_of_broken_call
 from .middleware import is_cancelled
 from .reservations import Permit
@@ -232,3 +234,35 @@ def _too_slow(request: ModelRequest) -> Failure:
 def _stretched(timeout: float) -> float:
     # The provider keeps the same bound and has the better error: it gets a moment to say so.
     return timeout + min(1.0, timeout / 10)
+
+
+def cut_before_text(response: ModelResponse) -> bool:
+    """Return whether all of an answer went into reasoning."""
+    message = response.message
+    return response.finish_reason == "length" and not message.text and not message.tool_calls
+
+
+def check_granted(response: ModelResponse) -> None:
+    """Stop at an answer that is none, or not whole; what there is of it is in the transcript.
+
+    Raises:
+        ProviderError: The model refused, or the provider withheld the answer or its end.
+    """
+    reason = response.finish_reason
+    if reason == "content_filter":
+        raise ProviderError(Failure(code=reason, message="the model was stopped by a content filter"))
+    if reason == "refusal":
+        said = clean(response.message.text)
+        why = f": {said}" if said else ""
+        raise ProviderError(Failure(code=reason, message=f"the model refused to answer{why}"))
+
+
+def answer_of(response: ModelResponse) -> str:
+    """Return the text of a last answer.
+
+    Raises:
+        LimitExceededError: There is none, because the answer was cut before it.
+    """
+    if cut_before_text(response):
+        raise LimitExceededError("max_output_tokens", "no text came before it", scope="model call")
+    return response.message.text

@@ -66,6 +66,7 @@ class Reservations:
         self._policy = policy_of(state.agent.middleware)
         self._counted: dict[str, _Counted] = {}
         self._waited: dict[str, float] = {}
+        self._asking = 0
 
     async def model_call(self, profile: ModelProfile, request: ModelRequest) -> Permit:
         """Return when a model may be called, or must not be.
@@ -104,10 +105,19 @@ class Reservations:
         if self._host.limits.max_tool_calls is None:
             granted = ReserveReply(granted_tool_calls=count)
         else:
-            number, granted = await self._reserve({"tool_calls": count}, "tool calls")
+            self._asking += count
+            try:
+                number, granted = await self._reserve({"tool_calls": count}, "tool calls")
+            finally:
+                self._asking -= count
             self._state.accounts.settle(number, 0)
         self._state.accounts.add_tool_calls(granted.granted_tool_calls)
         return granted
+
+    @property
+    def tool_calls_asked(self) -> int:
+        """Tool calls that were made, and those that are being asked for."""
+        return (self._state.accounts.usage.tool_calls or 0) + self._asking
 
     def settle(self, permit: Permit, tokens: int) -> None:
         """Say that a call is over and has used so many tokens; what it used is in the accounts. Others may wait for what it leaves."""

@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 from ...messages.errors import LimitExceededError
 from ...messages.repl import ReplCallKind, ReplCallRecord, ReplPolicy
 from ...messages.transcript import ToolOutcome
-from ..agent.tool_output import describe
+from ...providers.secrets import redact
+from ..agent.tool_output import cut, describe
 from .host import CallFailedError, CallStart, CellStopError, HostCalls
 from .marshal import plain_whole
 
@@ -32,6 +33,8 @@ _ARGUMENT_BYTES: Final = 64 * 2**20
 """Of what one call hands over: a prompt, arguments, an input or an answer."""
 
 _EMIT_BYTES: Final = 256 * 1024
+_NAME_LENGTH: Final = 256
+_MESSAGE_BYTES: Final = 4096
 
 
 class Budgets:
@@ -162,22 +165,22 @@ class CellFunctions:
         return self._batch("model_query_batched", "", makes)
 
     def _tool_call(self, name: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Request:
-        return self._single("tool_call", _text(name, "name"), self._call(name, {**_mapping(arguments or {}), **named}))
+        return self._single("tool_call", _named(name), self._call(name, {**_mapping(arguments or {}), **named}))
 
     def _tool_call_batched(self, name: str, arguments: Sequence[Mapping[str, Any]]) -> Request:
         makes = [self._call(name, _mapping(each)) for each in _listed(arguments, "arguments")]
-        return self._batch("tool_call_batched", _text(name, "name"), makes)
+        return self._batch("tool_call_batched", _named(name), makes)
 
     def _agent_query(self, name: str, input: Any) -> Request:  # noqa: A002  # the name that cells see
-        return self._single("agent_query", _text(name, "name"), self._agent(name, input))
+        return self._single("agent_query", _named(name), self._agent(name, input))
 
     def _agent_query_batched(self, name: str, inputs: Sequence[Any]) -> Request:
         makes = [self._agent(name, each) for each in _listed(inputs, "inputs")]
-        return self._batch("agent_query_batched", _text(name, "name"), makes)
+        return self._batch("agent_query_batched", _named(name), makes)
 
     def _emit(self, name: str, data: Any = None) -> Told:
         plain = plain_whole(data, _EMIT_BYTES, "what is emitted")
-        label = _text(name, "name")
+        label = _named(name)
         self._budgets.take("emits")
         return Told(lambda: self._host.emit(label, plain))
 
@@ -278,7 +281,7 @@ _BUDGETS: Final[Mapping[str, str]] = {
 
 def describe_call(error: Exception) -> str:
     """Return what a cell is told of a call that failed."""
-    return describe(error) if not isinstance(error, CallFailedError) else str(error)
+    return cut(redact(str(error)), _MESSAGE_BYTES) if isinstance(error, CallFailedError) else describe(error)
 
 
 def _text(value: Any, what: str) -> str:
@@ -287,6 +290,14 @@ def _text(value: Any, what: str) -> str:
     if len(value) > _ARGUMENT_BYTES:
         raise ValueError(f"{what} is larger than {_ARGUMENT_BYTES} bytes")
     return value
+
+
+def _named(value: Any) -> str:
+    """Return a name, which goes into items: of a tool, an agent or what is emitted."""
+    name = _text(value, "name")
+    if len(name) > _NAME_LENGTH:
+        raise ValueError(f"name is longer than {_NAME_LENGTH} characters")
+    return name
 
 
 def _listed(values: Any, what: str) -> Sequence[Any]:

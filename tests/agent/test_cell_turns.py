@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from runtree import Agent, Limits, tool
+from runtree import Agent, Limits, ToolContext, tool
 from runtree.actors.agent import AgentRun
 from runtree.actors.agent.cell_turns import code_of
 from runtree.messages.content import TextBlock
@@ -14,6 +14,7 @@ from runtree.messages.model import ModelResponse
 from runtree.messages.repl import ReplPolicy
 from runtree.messages.result import RunResult
 from runtree.messages.transcript import AssistantMessage
+from runtree.providers import secrets
 from runtree.providers.scripted import Hang, ScriptedModel
 from tests.kit.eventually import eventually
 from tests.kit.host import MemoryTree
@@ -258,3 +259,85 @@ async def test_s8_a_limit_of_the_tree_holds_for_the_calls_of_cells() -> None:
     assert result.error is not None
     assert result.error.limit == "max_model_calls"
     assert tree.supervisor.registry.get(result.run_id).usage.model_calls <= 2
+
+
+async def test_s7_every_call_of_a_cell_has_an_idempotency_key_of_its_own() -> None:
+    keys: list[str] = []
+
+    @tool
+    async def pay(number: int, context: ToolContext) -> None:
+        """Pay."""
+        keys.append(context.idempotency_key)
+
+    batch = "await tool_call_batched('pay', [{'number': 1}, {'number': 2}])\n"
+    agent = programmer(cell(batch + "await tool_call('pay', number=3)"), cell(batch + "answer('paid')"), tools=[pay])
+    result, _ = await played(agent)
+    assert result.output == "paid"
+    assert len(keys) == len(set(keys)) == 5
+    assert [key.removeprefix(result.run_id) for key in keys] == [
+        *(f":1:pay:{number}" for number in (1, 2, 3)),
+        *(f":2:pay:{number}" for number in (1, 2)),
+    ]
+
+
+@pytest.mark.parametrize("limits", [None, Limits(max_tool_calls=50)])
+async def test_x08_a_batch_keeps_to_the_tool_calls_of_its_agent(limits: Limits | None) -> None:
+    made: list[int] = []
+
+    @tool
+    async def count(number: int) -> None:
+        """Count."""
+        made.append(number)
+
+    code = "await tool_call_batched('count', [{'number': n} for n in range(20)])"
+    result, _ = await played(programmer(cell(code), cell("answer(1)"), tools=[count], max_tool_calls=3), limits=limits)
+    assert len(made) == 3
+    assert "max_tool_calls" in said(result)[0]
+
+
+async def test_secrets_that_a_tool_returns_reach_no_item() -> None:
+    secrets.keep("sk-very-secret-key")
+
+    @tool
+    async def env() -> str:
+        """Tell."""
+        return "key=sk-very-secret-key"
+
+    code = "k = await tool_call('env')\nprint(k)\nemit('k', {'a': [k]})\n"
+    agent = programmer(cell(code + "k"), cell("raise ValueError(k)"), cell("answer(1)"), tools=[env])
+    _, tree = await played(agent)
+    told = [item.model_dump_json() for item in tree.of("custom")]
+    assert len(told) == 4
+    assert not any("very-secret" in text for text in told)
+
+
+@pytest.mark.parametrize("finish", ["refusal", "content_filter"])
+async def test_e07_an_answer_that_was_withheld_is_a_failed_call(finish: Any) -> None:
+    withheld = ModelResponse(message=AssistantMessage(content=(TextBlock(text="no"),)), finish_reason=finish)
+    agent = programmer(cell("await model_query_batched(['a'])"), withheld, cell("answer(1)"))
+    result, tree = await played(agent)
+    assert "'ok': False" in said(result)[0] or '"ok":false' in said(result)[0]
+    assert [item.outcome for item in tree.of("repl_call") if item.phase == "completed"] == ["error"]
+
+
+async def test_items_of_cells_are_of_bounded_size() -> None:
+    cells = (
+        cell("raise ValueError('x' * 5_000_000)"),
+        cell("await tool_call_batched('n' * 1_000_000, [{}] * 5)"),
+        cell("emit('n' * 1_000_000)"),
+        cell("answer(1)"),
+    )
+    result, tree = await played(programmer(*cells))
+    assert result.output == "1"
+    assert max(len(item.model_dump_json()) for item in tree.items if item.kind in ("custom", "repl_call")) < 40_000
+
+
+async def test_a_result_that_was_cut_is_not_taken_for_a_value() -> None:
+    @tool
+    async def many() -> list[int]:
+        """List."""
+        return list(range(50_000))
+
+    result, _ = await played(programmer(cell("await tool_call('many')"), cell("answer(1)"), tools=[many]))
+    assert "cut" in said(result)[0]
+    assert "RuntimeError" in said(result)[0]
