@@ -1,4 +1,4 @@
-"""What stands for `openai:` when the README is run: calls each tool once, then answers."""
+"""What stands for `openai:` when the README is run: calls each tool once, then answers; with a REPL it writes a program."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,17 @@ def make(name: str) -> ScriptedModel:
     return ScriptedModel([_answer], profile=ModelProfile(provider="openai", model=name), loop=True)
 
 
+_PROGRAM = """```python
+import asyncio
+lines = context.splitlines()
+replies = await model_query_batched([lines[0], lines[-1]])
+answer(f"{sum('calm' in line for line in lines)} days. {replies[1]['value']}")
+```"""
+
+
 def _answer(request: ModelRequest) -> list[Part]:
+    if "You have a Python REPL" in request.instructions:
+        return [_PROGRAM]
     answered = {
         result.tool_name
         for message in request.messages
