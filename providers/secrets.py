@@ -54,8 +54,7 @@ def redacted(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):
-        values: list[Any] = value
-        return [redacted(each) for each in values]
+        return [redacted(each) for each in cast("Iterable[Any]", value)]
     if isinstance(value, dict):
         return {redact(name): redacted(each) for name, each in cast("dict[str, Any]", value).items()}
     return value

@@ -27,6 +27,7 @@ from ..repl.host import CallFailedError, CallStart, CellStopError
 from .calls import Calls
 from .middleware import HookError
 from .model_call import ModelCalls, answer_of, broken_off, check_granted, close
+from .signature import InvalidArgumentsError
 from .state import RunState
 from .subagents import SubAgent
 from .tool import Tool
@@ -138,7 +139,11 @@ class RunCells:
         target = self._toolbox.get(name)
         if not isinstance(target, SubAgent):
             raise CallFailedError(f"there is no agent {name!r}. Agents: {self._names(SubAgent)}", "invalid")
-        text = (await self._call(name, target.arguments_for(value))).text
+        try:
+            arguments = target.arguments_for(value)
+        except InvalidArgumentsError as error:
+            raise CallFailedError(f"invalid input of {name}, it was not started: {error}", "invalid") from error
+        text = (await self._call(name, arguments)).text
         return text if target.agent.output_type is str else _value(text)
 
     def _names(self, kind: type[Tool] | type[SubAgent]) -> str:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -23,7 +23,7 @@ from ...messages.transcript import ToolOutcome, ToolResult
 from .agent import Agent
 from .cancel_flag import CancelFlag
 from .ports import RunHost
-from .signature import json_schema, validate
+from .signature import InvalidArgumentsError, json_schema, validate
 from .state import RunState, failure_of
 from .tool import MAX_OUTPUT
 from .tool_output import cut
@@ -76,8 +76,17 @@ class SubAgent:
         self.definition = ToolDefinition(name=name, description=description, parameters=json_schema(self._model))
 
     def arguments_for(self, value: Any) -> dict[str, Any]:
-        """Return the arguments of a call that hands over this input."""
-        return {_INPUT: value} if self._model is not self.agent.input_type else dict(value)
+        """Return the arguments of a call that hands over this input.
+
+        Raises:
+            InvalidArgumentsError: The agent takes an object, and this is none.
+        """
+        if self._model is not self.agent.input_type:
+            return {_INPUT: value}
+        if not isinstance(value, Mapping):
+            problem = f"a {type(value).__name__} is no object with the fields {', '.join(self._model.model_fields)}"
+            raise InvalidArgumentsError(problem)
+        return dict(cast("Mapping[str, Any]", value))
 
     def bind(self, arguments: Mapping[str, Any]) -> Any:
         """Return the input of the run that the arguments describe, as JSON holds it.

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from runtree.actors.agent import Agent, Middleware, tool
 from runtree.actors.agent.agent import OUTPUT_TOOL
@@ -216,3 +217,18 @@ async def test_s12_calls_that_wait_for_sub_agents_leave_them_the_slot() -> None:
     async with run.session() as session:
         code = "import asyncio\nawait asyncio.gather(agent_query('sub', 'a'), agent_query('sub', 'b'))"
         assert await asyncio.wait_for(value(session, code), 20) == ["x", "x"]
+
+
+async def test_an_input_that_is_no_object_is_refused_with_the_fields() -> None:
+    class Place(BaseModel):
+        """A place."""
+
+        town: str
+
+    run = within(agents=[sub("x", input_type=Place)])
+    async with run.session() as session:
+        assert await value(session, "await agent_query('sub', {'town': 'Bonn'})") == "x"
+        result = await session.eval_cell("await agent_query('sub', 'Bonn')")
+        assert result.error is not None
+        assert "a str is no object with the fields town" in result.error.message
+    assert [item.outcome for item in run.tree.of("repl_call") if item.phase == "completed"] == ["ok", "invalid"]
