@@ -1,9 +1,9 @@
-"""Values on their way out of a cell: whatever a sandbox holds becomes what JSON can hold, and never an error.
+"""Values on their way into a cell and out of it: whatever it is becomes what JSON can hold, and never an error.
 
 Text, booleans, `None`, floats (NaN and the infinities too) and integers stay what they are; integers of more than 4,300 digits become hexadecimal
 text, as no JSON reader takes them. Bytes become text where they are UTF-8, else `base64:` and their base64. Tuples, sets and the like become
 lists, keys become text, times become ISO text, instances of classes become dicts of their attributes, functions and classes their
-representation. What refers to itself, or is nested deeper than 64 levels, ends in "…".
+representation. Lone surrogates in text become "?". What refers to itself, or is nested deeper than 64 levels, ends in "…".
 """
 
 import base64
@@ -17,6 +17,9 @@ DEPTH: Final = 64
 
 ELLIPSIS: Final = "…"
 """Stands for what is left out."""
+
+PIECE: Final = 2**20
+"""Characters of a large text that are worked on at once; each piece holds Python's lock for a millisecond or less."""
 
 _MAX_BITS: Final = 14_281
 """An integer of so many bits has at most 4,300 digits."""
@@ -48,10 +51,11 @@ class _Writer:
         return self._other(value, depth)
 
     def _text(self, text: str) -> str:
-        size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-        if size <= self.left:
-            self.left -= size + 2
-            return text if text.isascii() else text.encode("utf-8", "replace").decode()
+        if len(text) <= self.left:
+            clean, size = clean_text(text)
+            if size <= self.left:
+                self.left -= size + 2
+                return clean
         # No character takes more than four bytes, so that most of a long text is not looked at.
         kept = cut_text(text[: max(self.left, 0)], max(self.left, 0))
         self.left, self.cut = 0, True
@@ -125,6 +129,24 @@ def plain_whole(value: Any, max_bytes: int, what: str) -> Any:
     if writer.cut:
         raise ValueError(f"{what} is larger than {max_bytes} bytes, or nested deeper than {DEPTH} levels")
     return found
+
+
+def clean_text(text: str) -> tuple[str, int]:
+    """Return a text with "?" for what is no character, which are lone surrogates, and how many bytes it takes in UTF-8."""
+    if text.isascii():
+        return text, len(text)
+    size, broken = 0, False
+    for start in range(0, len(text), PIECE):
+        piece = text[start : start + PIECE]
+        try:
+            size += len(piece.encode())
+        except UnicodeEncodeError:
+            size += len(piece.encode("utf-8", "replace"))
+            broken = True
+    if not broken:
+        return text, size
+    pieces = (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+    return "".join(piece.encode("utf-8", "replace").decode() for piece in pieces), size
 
 
 def cut_text(text: str, max_bytes: int) -> str:

@@ -27,7 +27,7 @@ from ..agent.cancel_flag import CancelFlag
 from .cell import Cell, Stop
 from .functions import RESERVED, Budgets, CellFunctions
 from .host import HostCalls
-from .marshal import is_mapping, measured, plain
+from .marshal import clean_text, is_mapping, measured, plain
 from .worker import Ended, Worker, WorkerDiedError
 
 _KEPT_BYTES: Final = 16 * 2**20
@@ -326,9 +326,7 @@ def check_name(name: str) -> None:
 
 
 def _sized(value: Any) -> tuple[Any, int]:
-    if isinstance(value, str):
-        return value, len(value) if value.isascii() else 4 * len(value)
-    return measured(value)
+    return clean_text(value) if isinstance(value, str) else measured(value)
 
 
 def _known(probed: Ended, before: dict[str, _Known]) -> dict[str, _Known]:

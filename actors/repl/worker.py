@@ -16,11 +16,9 @@ from typing import Any, Final, Protocol
 
 from ...messages.errors import ConfigurationError
 from ...messages.repl import CellError
+from .marshal import PIECE, clean_text, plain
 
 _psutil: Any = importlib.import_module("psutil")
-
-_PIECE: Final = 2**20
-"""Characters of a large text that are handed over at once; each piece holds Python's lock for a millisecond or less."""
 
 _GRACE: Final = 1.0
 """Seconds after the end of its time in which a sandbox may stop itself before it is killed."""
@@ -169,10 +167,10 @@ class Worker:
             TypeError: The sandbox has nothing like it.
         """
         try:
-            if isinstance(value, str) and len(value) > _PIECE:
+            if isinstance(value, str) and len(value) > PIECE:
                 self._session.feed_run("_pieces = []")
-                for start in range(0, len(value), _PIECE):
-                    self._session.feed_run("_pieces.append(_piece)", inputs={"_piece": value[start : start + _PIECE]})
+                for start in range(0, len(value), PIECE):
+                    self._session.feed_run("_pieces.append(_piece)", inputs={"_piece": value[start : start + PIECE]})
                 self._session.feed_run(f"{name} = ''.join(_pieces)\n_pieces = _piece = None")
             else:
                 self._session.feed_run("None", inputs={name: value})
@@ -190,6 +188,7 @@ class Worker:
             around: What the calls reach.
         """
         monty = self._monty
+        step: Any = None
         try:
             step = self._session.feed_start(code, inputs=dict(functions), print_callback=_writer(around))
             while not isinstance(step, monty.MontyComplete):
@@ -204,6 +203,8 @@ class Worker:
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             return self._raised(error)
         except monty.MontyError as error:
+            if step is not None:
+                return Ended(died=f"{type(error).__name__}: {error}")  # it still waits for the answer that was refused
             return Ended(error=CellError(type=type(error).__name__, message=str(error), traceback=str(error)))
         except Exception as error:  # noqa: BLE001
             # A value that can't be brought out, or a protocol that is out of step: nothing is known of the process then.
@@ -262,8 +263,8 @@ def _writer(around: Surroundings) -> Callable[[str, str], None]:
 
 def _settled(answer: Any) -> dict[str, Any]:
     if isinstance(answer, Raised):
-        return {"exc_type": answer.type, "message": answer.message}
-    return {"return_value": answer}
+        return {"exc_type": answer.type, "message": clean_text(answer.message)[0]}
+    return {"return_value": plain(answer)}
 
 
 def _import() -> Any:

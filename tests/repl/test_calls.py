@@ -1,6 +1,7 @@
 """Calls from cells: fan-out, batches, failures, and what readers see of them while they happen."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -134,3 +135,32 @@ async def test_a_session_without_a_model_or_agents_says_so() -> None:
             error = (await session.eval_cell(code)).error
             assert error is not None
             assert says in error.message
+
+
+@pytest.mark.parametrize("text", ["a\ud800é", "abc\udc80" * 400_000])
+async def test_text_that_is_not_unicode_reaches_a_cell_with_question_marks(text: str) -> None:
+    clean = text.encode("utf-8", "replace").decode()
+    inputs = {"context": text, "table": [{text[:4]: text[:4]}]}
+    async with Bench().session(ReplPolicy(output_bytes=10_000_000), inputs=inputs) as session:
+        assert await values(session, "context", "table") == [clean, [{clean[:4]: clean[:4]}]]
+
+
+async def test_answers_that_are_not_unicode_reach_a_cell_with_question_marks() -> None:
+    bench = Bench()
+    host: Any = bench.host
+
+    async def model_query(prompt: str, _instructions: str) -> str:
+        if prompt == "fail":
+            raise ValueError("x\ud800y")
+        return "x\ud800y"
+
+    host.model_query = model_query
+    async with bench.session() as session:
+        await good(session, "kept = 1")
+        code = "try: await model_query('fail')\nexcept RuntimeError as e: kept = str(e)"
+        assert await values(session, "await model_query('q')", "await model_query_batched(['q'])") == [
+            "x?y",
+            [{"ok": True, "value": "x?y"}],
+        ]
+        await good(session, code)
+        assert "x?y" in (await good(session, "kept")).value
