@@ -36,9 +36,11 @@ _KEPT_BYTES: Final = 16 * 2**20
 _OTHER_STEPS: Final = 20_000
 """How often the cells of one process may turn to the host besides for calls: names that are not there, pauses, `show_vars`."""
 
-_PROBE: Final = """{_k: (type(_v).__name__, len(_v) if isinstance(_v, (str, bytes, list, dict, tuple, set, frozenset)) else None, id(_v))
+_PROBE: Final = """{_k: (type(_v).__name__, len(_v) if isinstance(_v, (str, bytes, list, dict, tuple, set, frozenset)) else None, id(_v),
+ sum([len(_w) for _w in (_v.values() if isinstance(_v, dict) else _v) if isinstance(_w, (str, bytes, list, dict, tuple, set, frozenset))])
+ if isinstance(_v, (list, dict, tuple, set, frozenset)) and len(_v) <= 256 else 0)
  for _k, _v in locals().items()}"""
-"""Tells the sandbox's variables without their values."""
+"""Tells the sandbox's variables without their values, and what short containers hold."""
 
 
 @runtime_checkable
@@ -258,13 +260,20 @@ class ReplSession:
             cell.finish()
             self._let_go()
             return _Done(Ended(limit=probed.limit, died=probed.died))
-        state = self._copy(worker)
+        try:
+            state, intact = self._copy(worker, probed), True
+        except (
+            WorkerDiedError
+        ):  # the copy did not fit beside what it is of: the cell is over, and only what it left is lost
+            state, intact = None, False
         if not cell.finish():
             self._let_go()
             return _Done(Ended(died="it was stopped"))
         before, self._known = self._known, _known(probed, self._known)
-        self._state = state
-        return _Done(Ended(error=ended.error), value, _changed(before, self._known))
+        self._state, changed = state, _changed(before, self._known)
+        if not intact:
+            self._let_go()
+        return _Done(Ended(error=ended.error), value, changed)
 
     def _ready_worker(self, cell: Cell) -> Worker:
         if self._worker is not None:
@@ -284,8 +293,9 @@ class ReplSession:
         self._known = _known(worker.evaluate(_PROBE, {}, cell), {})
         return worker
 
-    def _copy(self, worker: Worker) -> bytes | None:
-        if self._input_bytes > _KEPT_BYTES:
+    def _copy(self, worker: Worker, probed: Ended) -> bytes | None:
+        """Return a copy of the variables, which for a while takes up memory in the sandbox; `None` if they are too large."""
+        if self._input_bytes > _KEPT_BYTES or _least_bytes(probed) > _KEPT_BYTES:
             return None
         state = worker.dump()
         return state if len(state) <= _KEPT_BYTES else None
@@ -337,11 +347,23 @@ def _known(probed: Ended, before: dict[str, _Known]) -> dict[str, _Known]:
     known: dict[str, _Known] = {}
     for name, entry in found.items():
         match name, entry:
-            case (str(), (str(kind), int() | None as size, int(identity))) if _is_variable(name, kind):
+            case (str(), (str(kind), int() | None as size, int(identity), _)) if _is_variable(name, kind):
                 known[name] = _Known(ReplVariable(type=kind, size=size), identity)
             case _:
                 continue
     return known
+
+
+def _least_bytes(probed: Ended) -> int:
+    """Return how many bytes a copy of the probed variables takes at least: one for each character and element."""
+    least = 0
+    for entry in probed.value.values() if is_mapping(probed.value) else ():
+        match entry:
+            case (_, int() | None as size, _, int(held)):
+                least += (size or 0) + held
+            case _:
+                continue
+    return least
 
 
 def _is_variable(name: str, kind: str) -> bool:
