@@ -1,6 +1,7 @@
 """`runtree run`: start an agent and follow its tree."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,6 +9,8 @@ import typer
 from .options import Address, Grace, Json, Namespace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..actors.agent.agent import Agent
     from ..messages.limits import Limits
 
@@ -22,6 +25,12 @@ def run(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The agent: package.module:name or file.py:name.")],
     value: Annotated[str, typer.Argument(metavar="INPUT", help="What to tell it; - reads stdin.")],
     model: Annotated[str | None, typer.Option("--model", help="Model to use instead of the agent's own.")] = None,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variable", metavar="NAME=FILE", help="Text file that its cells find as a variable; repeatable."
+        ),
+    ] = None,
     as_json: Json = False,
     grace: Grace = 2.0,
     namespace: Namespace = "runtree",
@@ -68,6 +77,7 @@ def run(
         agent=agent,
         value=read_input(agent, value),
         limits=limits,
+        variables=read_variables(variable or ()),
         namespace=namespace,
         address=address,
         grace=grace,
@@ -119,6 +129,30 @@ def read_input(agent: "Agent", text: str) -> Any:
             f"{where}: {first['msg']}",
             f"Agent {agent.name!r} takes JSON of {getattr(agent.input_type, '__name__', agent.input_type)}",
         ) from problem
+
+
+def read_variables(given: "Iterable[str]") -> dict[str, str]:
+    """Return the texts of the files that were named, each by its variable.
+
+    Raises:
+        ConfigurationError: One of them is not NAME=FILE, or its file can't be read as UTF-8 text.
+    """
+    from ..messages.errors import ConfigurationError
+
+    texts: dict[str, str] = {}
+    for each in given:
+        name, separator, path = each.partition("=")
+        if not separator or not path:
+            raise ConfigurationError(
+                "--variable", f"{each!r} names no file", "Write NAME=FILE, such as context=book.txt"
+            )
+        try:
+            texts[name] = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise ConfigurationError(
+                f"--variable {name}", f"{path} can't be read: {problem}", "Name a file of UTF-8 text"
+            ) from problem
+    return texts
 
 
 def _with_model(agent: "Agent", model: str) -> "Agent":

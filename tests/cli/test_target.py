@@ -7,7 +7,7 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from runtree.cli.run import make_limits, read_input
+from runtree.cli.run import make_limits, read_input, read_variables
 from runtree.cli.target import load_agent
 from runtree.messages import ConfigurationError, Limits, TargetError
 
@@ -102,3 +102,18 @@ def test_input_is_text_or_json_of_the_input_type() -> None:
         read_input(clerk, '{"item": "tea"}')
     with pytest.raises(ConfigurationError, match="INPUT: it: Invalid JSON"):
         read_input(clerk, "tea")
+
+
+def test_variables_of_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("ä=b", encoding="utf-8")
+    (tmp_path / "image").write_bytes(b"\xff\xfe\xff")
+    assert read_variables(()) == {}
+    assert read_variables([f"context={tmp_path / 'book.txt'}"]) == {"context": "ä=b"}
+    for given, problem in (
+        ("context", "names no file"),
+        ("context=", "names no file"),
+        (f"context={tmp_path / 'none'}", "--variable context: .*can't be read"),
+        (f"context={tmp_path / 'image'}", "can't be read"),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            read_variables([given])
