@@ -52,12 +52,15 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._retired: dict[str, tuple[Handle, asyncio.TimerHandle]] = {}
+        self._closed = False
         self._calm_from = 0.0
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._starting_shared = asyncio.Semaphore(STARTS_AT_ONCE)
 
     def fill(self) -> None:
-        """Start what is missing, in the background."""
+        """Start what is missing, in the background; nothing once the pool is closed."""
+        if self._closed:
+            return
         for _ in range(self._target - len(self._actors)):
             name = f"run:warm:{self._driver_id}:{next(self._numbers)}"
             self._actors[name] = None
@@ -70,8 +73,8 @@ class Pool:
         self.fill()
 
     def start(self, actor: str, resources: Mapping[str, float]) -> None:
-        """Start an actor that runs share; those wait for its name."""
-        if actor not in self._actors:
+        """Start an actor that runs share; those wait for its name. Nothing is started once the pool is closed."""
+        if actor not in self._actors and not self._closed:
             self._actors[actor] = None
             self._spawn(self._start_shared(actor, resources))
 
@@ -101,17 +104,20 @@ class Pool:
         self._replace()
 
     async def aclose(self) -> None:
-        """End all its actors."""
-        for task in (*self._tasks, *self._watches.values()):
+        """End all its actors, and start no more."""
+        self._closed = True
+        working = {*self._tasks, *self._watches.values()}
+        for task in working:
             task.cancel()
-        await self.filled()
         for actor in tuple(self._retired):
             self._end_retired(actor)
-        handles = list(self._actors.values())
+        # Out of the books before anything is waited for: what is about to start an actor looks there first.
+        handles = [handle for handle in self._actors.values() if handle is not None]
         self._actors.clear()
         for handle in handles:
-            if handle is not None:
-                kill(handle)
+            kill(handle)
+        if working:
+            await asyncio.wait(working)
 
     def _end_retired(self, actor: str) -> None:
         handle, timer = self._retired.pop(actor)
@@ -176,7 +182,14 @@ class Pool:
         _log.info("%s is gone", name)
         self._watches.pop(name, None)
         self._forget(name)
-        await self._supervisor.withdraw(self._driver_id, name)
+        self._spawn(self._replace_lost(name))
+
+    async def _replace_lost(self, name: str) -> None:
+        try:
+            await self._supervisor.withdraw(self._driver_id, name)
+        except RuntreeError as error:
+            # A run that is sent to it finds out, and has it killed.
+            _log.warning("%s is still in the books of the supervisor: %s", name, error)
         self._replace()
 
     def _forget(self, name: str) -> Handle | None:
