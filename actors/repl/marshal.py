@@ -10,6 +10,7 @@ import base64
 import datetime
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 DEPTH: Final = 64
@@ -31,8 +32,10 @@ class _Writer:
     def __init__(self, max_bytes: int) -> None:
         self.left = max_bytes
         self.cut = False
+        self.values = 0
 
     def value(self, value: Any, depth: int = DEPTH) -> Any:
+        self.values += 1
         if isinstance(value, str):
             return self._text(value)
         if value is None or isinstance(value, bool | float):
@@ -111,11 +114,24 @@ def plain(value: Any, max_bytes: int = sys.maxsize) -> Any:
     return _Writer(max_bytes).value(value)
 
 
-def measured(value: Any) -> tuple[Any, int]:
-    """Return a value as JSON can hold it, and how many bytes it takes, about."""
+@dataclass(frozen=True)
+class Measured:
+    """A value as JSON can hold it."""
+
+    value: Any
+    size: int
+    """Bytes it takes in JSON, about."""
+    values: int
+    """Values, keys and elements in it."""
+
+
+def measured(value: Any) -> Measured:
+    """Return a value as JSON can hold it, and how large it is."""
+    if isinstance(value, str):
+        return Measured(*clean_text(value), values=1)
     writer = _Writer(sys.maxsize)
     found = writer.value(value)
-    return found, sys.maxsize - writer.left
+    return Measured(found, sys.maxsize - writer.left, writer.values)
 
 
 def plain_whole(value: Any, max_bytes: int, what: str) -> Any:

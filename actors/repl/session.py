@@ -27,20 +27,18 @@ from ..agent.cancel_flag import CancelFlag
 from .cell import Cell, Stop
 from .functions import RESERVED, Budgets, CellFunctions
 from .host import HostCalls
-from .marshal import clean_text, is_mapping, measured, plain
+from .marshal import Measured, is_mapping, measured, plain
+from .probe import PROBE, Known, changed, known, least_bytes
 from .worker import Ended, Worker, WorkerDiedError
 
 _KEPT_BYTES: Final = 16 * 2**20
 """Variables of up to so many bytes are copied after every cell, so that they survive the loss of the process."""
 
+_VALUE_BYTES: Final = 224
+"""What the sandbox takes for a value, a key or an element of an input besides its text: 30 to 170, and half as much again while lists grow."""
+
 _OTHER_STEPS: Final = 20_000
 """How often the cells of one process may turn to the host besides for calls: names that are not there, pauses, `show_vars`."""
-
-_PROBE: Final = """{_k: (type(_v).__name__, len(_v) if isinstance(_v, (str, bytes, list, dict, tuple, set, frozenset)) else None, id(_v),
- sum([len(_w) for _w in (_v.values() if isinstance(_v, dict) else _v) if isinstance(_w, (str, bytes, list, dict, tuple, set, frozenset))])
- if isinstance(_v, (list, dict, tuple, set, frozenset)) and len(_v) <= 256 else 0)
- for _k, _v in locals().items()}"""
-"""Tells the sandbox's variables without their values, and what short containers hold."""
 
 
 @runtime_checkable
@@ -50,14 +48,6 @@ class Fetched(Protocol):
     async def get(self) -> Any:
         """Return it."""
         ...
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A variable, and which object it is bound to."""
-
-    shown: ReplVariable
-    identity: int
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,8 @@ class ReplSession:
         self._budgets = Budgets(self.policy)
         self._inputs: dict[str, Any] = {}
         self._input_bytes = 0
-        self._known: dict[str, _Known] = {}
+        self._input_memory = 0
+        self._known: dict[str, Known] = {}
         self._state: bytes | None = None
         self._lost = False
         self._worker: Worker | None = None
@@ -121,15 +112,21 @@ class ReplSession:
         try:
             for name, value in self._given.items():
                 found = await value.get() if isinstance(value, Fetched) and not is_mapping(value) else value
-                self._inputs[name], size = await self._in_thread(thread, functools.partial(_sized, found))
-                self._input_bytes += size
-                length = len(self._inputs[name]) if isinstance(self._inputs[name], str | list | dict) else None
-                self._known[name] = _Known(ReplVariable(type=type(self._inputs[name]).__name__, size=length), 0)
+                self._take(name, await self._in_thread(thread, functools.partial(measured, found)))
         except BaseException:
             thread.shutdown(wait=False)
             raise
         self._thread = thread
         return self
+
+    def _take(self, name: str, found: Measured) -> None:
+        self._inputs[name] = found.value
+        self._input_bytes += found.size
+        # What is moved in is for a while there twice, in pieces and in one.
+        self._input_memory += 3 * found.size + _VALUE_BYTES * found.values
+        value: Any = found.value
+        size = len(value) if isinstance(value, str | list | dict) else None  # pyright: ignore[reportUnknownArgumentType]
+        self._known[name] = Known(ReplVariable(type=type(value).__name__, size=size), 0)  # pyright: ignore[reportUnknownArgumentType]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -163,7 +160,7 @@ class ReplSession:
             ReplLimitError: A bound of the policy or of the surroundings.
             ReplWorkerError: The process died; the next cell gets a new one.
             ReplClosedError: The session is not open.
-            ConfigurationError: `pydantic-monty` is not installed.
+            ConfigurationError: `pydantic-monty` is not installed, or an input does not fit into the sandbox.
         """
         async with self._turn:
             thread = self._thread
@@ -255,7 +252,7 @@ class ReplSession:
     def _evaluate_in(self, worker: Worker, cell: Cell, code: str) -> _Done:
         ended = worker.evaluate(code, _STUBS, cell)
         value = plain(ended.value, self.policy.output_bytes)
-        probed = worker.evaluate(_PROBE, {}, cell) if ended.usable else ended
+        probed = worker.evaluate(PROBE, {}, cell) if ended.usable else ended
         if not probed.usable:
             cell.finish()
             self._let_go()
@@ -269,11 +266,11 @@ class ReplSession:
         if not cell.finish():
             self._let_go()
             return _Done(Ended(died="it was stopped"))
-        before, self._known = self._known, _known(probed, self._known)
-        self._state, changed = state, _changed(before, self._known)
+        before, self._known = self._known, known(probed, self._known)
+        self._state, names = state, changed(before, self._known)
         if not intact:
             self._let_go()
-        return _Done(Ended(error=ended.error), value, changed)
+        return _Done(Ended(error=ended.error), value, names)
 
     def _ready_worker(self, cell: Cell) -> Worker:
         if self._worker is not None:
@@ -281,21 +278,27 @@ class ReplSession:
             return self._worker
         policy = self.policy
         calls = policy.model_calls + policy.tool_calls + policy.agent_calls + policy.emits
-        # What is moved in is for a while there twice, in pieces and in one.
-        memory = policy.memory_bytes + 3 * self._input_bytes
+        memory = policy.memory_bytes + self._input_memory
         worker = self._worker = Worker(policy.cell_time, memory, suspensions=_OTHER_STEPS + 4 * calls)
         cell.attach(worker)
         if self._state is not None:
             worker.load(self._state)
             return worker
         for name, value in self._inputs.items():
-            worker.put(name, value)
-        self._known = _known(worker.evaluate(_PROBE, {}, cell), {})
+            try:
+                worker.put(name, value)
+            except (MemoryError, TypeError) as error:
+                raise ConfigurationError(
+                    f"inputs, {name}",
+                    f"can't be handed to the sandbox: {error}",
+                    "Raise ReplPolicy(memory_bytes=...), or pass less of it",
+                ) from error
+        self._known = known(worker.evaluate(PROBE, {}, cell), {})
         return worker
 
     def _copy(self, worker: Worker, probed: Ended) -> bytes | None:
         """Return a copy of the variables, which for a while takes up memory in the sandbox; `None` if they are too large."""
-        if self._input_bytes > _KEPT_BYTES or _least_bytes(probed) > _KEPT_BYTES:
+        if self._input_bytes > _KEPT_BYTES or least_bytes(probed) > _KEPT_BYTES:
             return None
         state = worker.dump()
         return state if len(state) <= _KEPT_BYTES else None
@@ -333,45 +336,6 @@ def check_name(name: str) -> None:
         raise ConfigurationError(
             f"inputs, {name!r}", "is not a name for a variable", "Use letters, digits and _, and begin with a letter"
         )
-
-
-def _sized(value: Any) -> tuple[Any, int]:
-    return clean_text(value) if isinstance(value, str) else measured(value)
-
-
-def _known(probed: Ended, before: dict[str, _Known]) -> dict[str, _Known]:
-    """Return what a probe has found; what was known before if a cell has taken the names that it needs."""
-    found = probed.value
-    if not is_mapping(found):
-        return before
-    known: dict[str, _Known] = {}
-    for name, entry in found.items():
-        match name, entry:
-            case (str(), (str(kind), int() | None as size, int(identity), _)) if _is_variable(name, kind):
-                known[name] = _Known(ReplVariable(type=kind, size=size), identity)
-            case _:
-                continue
-    return known
-
-
-def _least_bytes(probed: Ended) -> int:
-    """Return how many bytes a copy of the probed variables takes at least: one for each character and element."""
-    least = 0
-    for entry in probed.value.values() if is_mapping(probed.value) else ():
-        match entry:
-            case (_, int() | None as size, _, int(held)):
-                least += (size or 0) + held
-            case _:
-                continue
-    return least
-
-
-def _is_variable(name: str, kind: str) -> bool:
-    return name not in RESERVED and not name.startswith("_") and kind != "module"
-
-
-def _changed(before: dict[str, _Known], after: dict[str, _Known]) -> tuple[str, ...]:
-    return tuple(sorted(name for name, known in after.items() if before.get(name) != known))
 
 
 def _stop_of(ended: Ended, policy: ReplPolicy) -> Stop | None:

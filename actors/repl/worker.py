@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol
 
 from ...messages.errors import ConfigurationError
 from ...messages.repl import CellError
-from .marshal import PIECE, clean_text, plain
+from .handing import handed
+from .marshal import clean_text, plain
 
 _psutil: Any = importlib.import_module("psutil")
 
@@ -160,24 +161,23 @@ class Worker:
             raise WorkerDiedError(str(error)) from error
 
     def put(self, name: str, value: Any) -> None:
-        """Set a variable.
+        """Set a variable, piece by piece.
 
         Raises:
             MemoryError: It does not fit.
             TypeError: The sandbox has nothing like it.
+            WorkerDiedError: There is no process any more.
         """
         try:
-            if isinstance(value, str) and len(value) > PIECE:
-                self._session.feed_run("_pieces = []")
-                for start in range(0, len(value), PIECE):
-                    self._session.feed_run("_pieces.append(_piece)", inputs={"_piece": value[start : start + PIECE]})
-                self._session.feed_run(f"{name} = ''.join(_pieces)\n_pieces = _piece = None")
-            else:
-                self._session.feed_run("None", inputs={name: value})
+            for piece in handed(name, value):
+                self._session.feed_run(piece.code, inputs=dict(piece.inputs))
         except self._monty.MontyConversionError as error:
             raise TypeError(str(error)) from error
-        except self._monty.MontyError as error:
-            raise MemoryError(str(error)) from error
+        except self._monty.MontyRuntimeError as error:
+            found: type[Exception] = MemoryError if isinstance(error.exception(), MemoryError) else WorkerDiedError
+            raise found(str(error)) from error
+        except (self._monty.MontyError, RuntimeError) as error:
+            raise WorkerDiedError(str(error)) from error
 
     def evaluate(self, code: str, functions: Mapping[str, Callable[..., Any]], around: Surroundings) -> Ended:
         """Evaluate a cell to its end, whatever it is.
