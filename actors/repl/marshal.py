@@ -33,8 +33,11 @@ class _Writer:
         self.left = max_bytes
         self.cut = False
         self.values = 0
+        self.abandoned = False
 
     def value(self, value: Any, depth: int = DEPTH) -> Any:
+        if self.abandoned:
+            raise AbandonedError
         self.values += 1
         if isinstance(value, str):
             return self._text(value)
@@ -125,13 +128,32 @@ class Measured:
     """Values, keys and elements in it."""
 
 
-def measured(value: Any) -> Measured:
-    """Return a value as JSON can hold it, and how large it is."""
-    if isinstance(value, str):
-        return Measured(*clean_text(value), values=1)
-    writer = _Writer(sys.maxsize)
-    found = writer.value(value)
-    return Measured(found, sys.maxsize - writer.left, writer.values)
+class AbandonedError(Exception):
+    """Nobody waits for the value any more."""
+
+
+class Measuring:
+    """The work of making a value as JSON can hold it and of telling how large it is."""
+
+    def __init__(self, value: Any) -> None:
+        """Take the value."""
+        self._value = value
+        self._writer = _Writer(sys.maxsize)
+
+    def measure(self) -> Measured:
+        """Do the work.
+
+        Raises:
+            AbandonedError: It was given up in the meantime.
+        """
+        if isinstance(self._value, str):
+            return Measured(*clean_text(self._value), values=1)
+        found = self._writer.value(self._value)
+        return Measured(found, sys.maxsize - self._writer.left, self._writer.values)
+
+    def abandon(self) -> None:
+        """Give the work up; from any thread."""
+        self._writer.abandoned = True
 
 
 def plain_whole(value: Any, max_bytes: int, what: str) -> Any:

@@ -27,7 +27,7 @@ from ..agent.cancel_flag import CancelFlag
 from .cell import Cell, Stop
 from .functions import RESERVED, Budgets, CellFunctions
 from .host import HostCalls
-from .marshal import Measured, is_mapping, measured, plain
+from .marshal import Measured, Measuring, is_mapping, plain
 from .probe import PROBE, Known, changed, known, least_bytes
 from .worker import Ended, Worker, WorkerDiedError
 
@@ -112,7 +112,8 @@ class ReplSession:
         try:
             for name, value in self._given.items():
                 found = await value.get() if isinstance(value, Fetched) and not is_mapping(value) else value
-                self._take(name, await self._in_thread(thread, functools.partial(measured, found)))
+                measuring = Measuring(found)
+                self._take(name, await self._in_thread(thread, measuring.measure, measuring.abandon))
         except BaseException:
             thread.shutdown(wait=False)
             raise
@@ -217,18 +218,19 @@ class ReplSession:
     ) -> Any:
         """Return what the work returns; a cancelled caller stops it and leaves when it has ended."""
         future = asyncio.get_running_loop().run_in_executor(thread, work)
-        cancelled: asyncio.CancelledError | None = None
-        while not future.done():
-            try:
-                await asyncio.wait([future])
-            except asyncio.CancelledError as error:
-                cancelled = error
-                if stop is not None:
-                    stop()
-        if cancelled is not None:
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            if stop is not None:
+                stop()
+            # A cancelled scope would cancel the wait again in every round of the loop.
+            with anyio.CancelScope(shield=True):
+                while not future.done():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([future])
             with contextlib.suppress(Exception):
                 future.result()
-            raise cancelled
+            raise
         return future.result()
 
     # In the worker's thread

@@ -4,7 +4,11 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import anyio
 import pytest
 
 from runtree import CancelFlag
@@ -211,3 +215,57 @@ async def test_a_stop_at_any_moment_of_a_cell_is_a_stop() -> None:
             session._flag = CancelFlag()
             assert await values(session, "len(x)") == [20_000]
     assert "ReplCancelledError" in seen
+
+
+async def test_a_cancelled_scope_waits_for_the_thread_without_spinning(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, rounds = threading.Event(), 0
+    wait = asyncio.wait
+
+    async def counted(tasks: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        return await wait(tasks)
+
+    session = Bench().session()
+    with ThreadPoolExecutor(1) as thread, anyio.CancelScope() as scope:
+        monkeypatch.setattr("runtree.actors.repl.session.asyncio.wait", counted)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(scope.cancel)
+
+        def later(left: int) -> None:
+            if left:
+                loop.call_soon(later, left - 1)
+            else:
+                gate.set()
+
+        loop.call_soon(later, 100)
+        await session._in_thread(thread, gate.wait)
+    assert scope.cancelled_caught
+    assert rounds <= 3
+
+
+class Long(list[int]):
+    """Takes long to go through."""
+
+    LENGTH = 3_000_000
+
+    def __init__(self, begun: Callable[[], object]) -> None:
+        super().__init__()
+        self.begun = begun
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.begun()
+        while self.taken < self.LENGTH:
+            self.taken += 1
+            yield self.taken
+
+
+async def test_a_session_that_is_cancelled_while_it_begins_gives_up_its_inputs() -> None:
+    loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
+    numbers = Long(lambda: loop.call_soon_threadsafe(scope.cancel))
+    with scope:
+        async with Bench().session(inputs={"numbers": numbers}):
+            raise AssertionError("it began")
+    assert scope.cancelled_caught
+    assert 0 < numbers.taken < Long.LENGTH
