@@ -8,14 +8,18 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from ..messages.errors import InternalError, RuntreeError
 from .jobs import JobSlip, Keys, RunEnd, RunJob, TreeContext
 from .stream.signal import Signal
 
-_KEPT_CONTEXTS: Final = 2
-"""Trees whose context is kept: an actor serves one at a time, and then perhaps the next. Whoever starts a run of an older one sends it again."""
+_REST_SECONDS: Final = 5.0
+"""How long a tree without runs keeps its context, which holds its variables in the object store. Whoever starts a run later sends it again."""
+
+_KEPT_TREES: Final = 2
+"""Trees without runs whose ends are kept in any case: an actor serves one tree at a time, and then perhaps the next."""
 
 _KEPT_SECONDS: Final = 90.0
 """How long the ends of a tree wait for their caller: a living one has always a poll open."""
@@ -60,18 +64,22 @@ class _Tree:
     """Attempts that were started: a repeated call starts nothing again."""
     boxes: dict[str, _Box] = field(default_factory=dict[str, _Box])
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    rest: asyncio.TimerHandle | None = None
+    """Ends what is shared, while no run is at work."""
 
 
 class PackedRuns:
     """The packed runs of one actor. It belongs to the event loop of the runs."""
 
-    def __init__(self, execute: Callable[[RunJob, Keys], Awaitable[RunEnd]]) -> None:
+    def __init__(self, execute: Callable[[RunJob, Keys], Awaitable[RunEnd]], rest: float = _REST_SECONDS) -> None:
         """Make it.
 
         Args:
             execute: Executes one run to its end.
+            rest: Seconds for which what a tree shares is kept while none of its runs is at work.
         """
         self._execute = execute
+        self._rest_seconds = rest
         self._trees: OrderedDict[str, _Tree] = OrderedDict()
 
     def start(
@@ -105,7 +113,8 @@ class PackedRuns:
                 tree.started.add(attempt)
                 task = asyncio.get_running_loop().create_task(self._run(tree, caller, job, tree.shared[1]))
                 tree.tasks.add(task)
-                task.add_done_callback(tree.tasks.discard)
+                task.add_done_callback(partial(self._ended, tree))
+        self._rest(tree)
         return True
 
     async def collect(self, caller: str, tree_id: str, seen: int, timeout: float) -> Ends:
@@ -148,10 +157,25 @@ class PackedRuns:
         box.ends.append((box.number, Ended(stamp.run_id, stamp.attempt, end)))
         box.poll.notify()
 
+    def _ended(self, tree: _Tree, task: asyncio.Task[None]) -> None:
+        tree.tasks.discard(task)
+        self._rest(tree)
+
+    def _rest(self, tree: _Tree) -> None:
+        """Let go of what a tree shares, a while after its last run."""
+        if tree.rest is not None:
+            tree.rest.cancel()
+            tree.rest = None
+        if not tree.tasks:
+            tree.rest = asyncio.get_running_loop().call_later(self._rest_seconds, _let_go, tree)
+
     def _forget(self) -> None:
-        """Forget what the oldest trees share, and all of those for whose ends nobody asks any more."""
+        """Forget the oldest trees for whose ends nobody asks any more."""
         resting = [(tree_id, tree) for tree_id, tree in self._trees.items() if not tree.tasks]
-        for tree_id, tree in resting[:-_KEPT_CONTEXTS]:
-            tree.shared = None
+        for tree_id, tree in resting[:-_KEPT_TREES]:
             if time.monotonic() - tree.used > _KEPT_SECONDS:
                 del self._trees[tree_id]
+
+
+def _let_go(tree: _Tree) -> None:
+    tree.shared = tree.rest = None

@@ -4,7 +4,7 @@ import asyncio
 import copy
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..messages.errors import RuntreeError
 from .batcher import Batcher
@@ -18,25 +18,28 @@ _SLIP_BYTES: Final = 700
 """About what a job takes beside its input."""
 
 
+class _Start(NamedTuple):
+    slip: JobSlip
+    tree: TreeContext
+    keys: Keys
+
+
 class RunChannel:
     """The runs of one tree that this process has in one actor. It belongs to one event loop."""
 
-    def __init__(self, actor: CallActor, tree_id: str, tree: TreeContext, keys: Keys) -> None:
+    def __init__(self, actor: CallActor, tree_id: str) -> None:
         """Make a channel.
 
         Args:
             actor: Calls a method of the actor.
             tree_id: Root of the runs' tree.
-            tree: What all runs of the tree share.
-            keys: The keys of their models.
         """
         self._actor = actor
         self._tree_id = tree_id
-        self._shared = tree, keys
         self._caller = uuid.uuid4().hex
         self._known = False
-        """The actor has what the runs share."""
-        self._starts: Batcher[JobSlip, None] = Batcher(self._start, _size)
+        """The actor was sent what the runs share. It is not kept here: it holds the tree's variables in the object store."""
+        self._starts: Batcher[_Start, None] = Batcher(self._start, _size)
         self._ends: dict[tuple[str, int], asyncio.Future[RunEnd]] = {}
         self._collecting: asyncio.Task[None] | None = None
         self._seen = 0
@@ -46,8 +49,12 @@ class RunChannel:
         """Whether nobody waits for a run of it."""
         return not self._ends and self._collecting is None
 
-    async def run(self, job: RunJob) -> RunEnd:
+    async def run(self, job: RunJob, keys: Keys) -> RunEnd:
         """Have a run executed to its end.
+
+        Args:
+            job: The run.
+            keys: The keys of its tree's models.
 
         Raises:
             ActorGoneError: The actor is dead.
@@ -59,7 +66,7 @@ class RunChannel:
         end: asyncio.Future[RunEnd] = loop.create_future()
         self._ends[stamp.run_id, stamp.attempt] = end
         try:
-            await self._starts.ask(JobSlip.of(job))
+            await self._starts.ask(_Start(JobSlip.of(job), job.tree, keys))
             if self._collecting is None:
                 self._collecting = loop.create_task(self._collect())
             return await end
@@ -69,10 +76,12 @@ class RunChannel:
                 # The start may have failed as well; then nobody asks for this error.
                 end.exception()
 
-    async def _start(self, slips: Sequence[JobSlip]) -> Sequence[None]:
-        tree, keys = (None, None) if self._known else self._shared
-        if not await self._actor("start_runs", self._caller, self._tree_id, slips, tree, keys):
-            await self._actor("start_runs", self._caller, self._tree_id, slips, *self._shared)
+    async def _start(self, starts: Sequence[_Start]) -> Sequence[None]:
+        slips = [start.slip for start in starts]
+        shared = starts[0].tree, starts[0].keys
+        first = (None, None) if self._known else shared
+        if not await self._actor("start_runs", self._caller, self._tree_id, slips, *first):
+            await self._actor("start_runs", self._caller, self._tree_id, slips, *shared)
         self._known = True
         return [None] * len(slips)
 
@@ -99,5 +108,5 @@ def _settle(waiting: asyncio.Future[RunEnd] | None, end: RunEnd | RuntreeError) 
         waiting.set_result(end)
 
 
-def _size(slip: JobSlip) -> int:
-    return _SLIP_BYTES + len(slip.value) + len(slip.messages)
+def _size(start: _Start) -> int:
+    return _SLIP_BYTES + len(start.slip.value) + len(start.slip.messages)

@@ -26,10 +26,10 @@ class RunChannels:
         key = job.admitted.actor_name, job.admitted.stamp.root_run_id
         channel = self._channels.get(key)
         if channel is None:
-            channel = self._channels[key] = RunChannel(partial(_call, handle), key[1], job.tree, keys)
+            channel = self._channels[key] = RunChannel(partial(_call, handle), key[1])
             self._forget_idle()
         self._channels.move_to_end(key)
-        return await channel.run(job)
+        return await channel.run(job, keys)
 
     def _forget_idle(self) -> None:
         for key in [key for key, channel in self._channels.items() if channel.idle]:

@@ -1,7 +1,10 @@
 """Packed runs: jobs of one actor in one call, what they share sent once, ends collected as they come, also when calls are lost and repeated."""
 
 import asyncio
+import gc
 import pickle
+import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from runtree.actors.jobs import JobSlip, Keys, RunEnd, RunJob, TreeContext
 from runtree.actors.packed_runs import PackedRuns
 from runtree.actors.run_channel import RunChannel
 from runtree.actors.stream.lanes import Bounds
+from runtree.actors.variables import StoredVariable
 from runtree.messages.control import Admitted, LaneAddress
 from runtree.messages.errors import InternalError, RuntimeUnavailableError, UnknownRunError
 from runtree.messages.items import Stamp
@@ -30,14 +34,19 @@ def job(name: str, root: str = "root", attempt: int = 1) -> RunJob:
     return RunJob(TREE, Admitted(stamp=stamp, lane=lane, limits=Limits(), actor_name="a", shared=True), "worker", b"")
 
 
+class Variables(dict[str, StoredVariable]):
+    """Can be referred to weakly."""
+
+
 class Actor:
     """An actor that executes runs when it is let, behind a wire that loses answers and pickles what passes.
 
     Args:
         lost: Numbers of the calls whose answer is lost; they are made again, as the shell around a channel does.
+        rest: Seconds for which it keeps what a tree shares while no run is at work.
     """
 
-    def __init__(self, *lost: int) -> None:
+    def __init__(self, *lost: int, rest: float = 60.0) -> None:
         self.executed: list[tuple[str, int]] = []
         self.calls: list[tuple[str, int]] = []
         self.contexts = 0
@@ -46,7 +55,12 @@ class Actor:
         self.slow: set[str] = set()
         self.failing: set[str] = set()
         self._lost = set(lost)
-        self.runs = PackedRuns(self._execute)
+        self.runs = PackedRuns(self._execute, rest)
+
+    @property
+    def kept(self) -> bool:
+        """Whether it has what its tree shares."""
+        return self.runs.start("asks", "root", [], None, None)
 
     async def _execute(self, job: RunJob, keys: Keys) -> RunEnd:
         assert keys == KEYS
@@ -84,7 +98,7 @@ class Actor:
 
 
 def channel(actor: Actor, root: str = "root") -> RunChannel:
-    return RunChannel(actor.call, root, TREE, KEYS)
+    return RunChannel(actor.call, root)
 
 
 def result(name: str, attempt: int = 1) -> RunEnd:
@@ -95,7 +109,9 @@ async def test_a_thousand_jobs_take_few_calls_and_send_what_they_share_once() ->
     actor = Actor()
     ends = channel(actor)
     names = [f"r{number}" for number in range(1000)]
-    assert await soon(asyncio.gather(*(ends.run(job(name)) for name in names))) == [result(name) for name in names]
+    assert await soon(asyncio.gather(*(ends.run(job(name), KEYS) for name in names))) == [
+        result(name) for name in names
+    ]
     assert actor.contexts == 1
     assert len(actor.calls) < 60
     assert len(actor.executed) == 1000
@@ -106,8 +122,8 @@ async def test_an_end_does_not_wait_for_others() -> None:
     actor = Actor()
     ends = channel(actor)
     actor.slow.add("slow")
-    slow = asyncio.ensure_future(ends.run(job("slow")))
-    assert await soon(ends.run(job("quick"))) == result("quick")
+    slow = asyncio.ensure_future(ends.run(job("slow"), KEYS))
+    assert await soon(ends.run(job("quick"), KEYS)) == result("quick")
     assert not slow.done()
     actor.free.set()
     assert await soon(slow) == result("slow")
@@ -117,7 +133,9 @@ async def test_a_run_that_raises_is_the_error_of_its_caller_only() -> None:
     actor = Actor()
     actor.failing.add("bad")
     ends = channel(actor)
-    good, bad = await soon(asyncio.gather(ends.run(job("good")), ends.run(job("bad")), return_exceptions=True))
+    good, bad = await soon(
+        asyncio.gather(ends.run(job("good"), KEYS), ends.run(job("bad"), KEYS), return_exceptions=True)
+    )
     assert good == result("good")
     assert isinstance(bad, UnknownRunError)
 
@@ -126,9 +144,9 @@ async def test_a_dead_actor_fails_the_callers_of_all_its_runs() -> None:
     actor = Actor()
     actor.slow |= {f"r{number}" for number in range(5)}
     ends = channel(actor)
-    runs = [asyncio.ensure_future(ends.run(job(f"r{number}"))) for number in range(5)]
+    runs = [asyncio.ensure_future(ends.run(job(f"r{number}"), KEYS)) for number in range(5)]
     await eventually(lambda: len(actor.executed) == 5)
-    late = asyncio.ensure_future(ends.run(job("late")))
+    late = asyncio.ensure_future(ends.run(job("late"), KEYS))
     actor.dead.set()
     errors = await soon(asyncio.gather(*runs, late, return_exceptions=True))
     assert all(isinstance(error, RuntimeUnavailableError) for error in errors)
@@ -140,7 +158,7 @@ async def test_a_caller_that_gives_up_takes_nobody_along() -> None:
     actor = Actor()
     actor.slow |= {"first", "second"}
     ends = channel(actor)
-    first, second = (asyncio.ensure_future(ends.run(job(name))) for name in ("first", "second"))
+    first, second = (asyncio.ensure_future(ends.run(job(name), KEYS)) for name in ("first", "second"))
     await eventually(lambda: len(actor.executed) == 2)
     first.cancel()
     actor.free.set()
@@ -148,14 +166,48 @@ async def test_a_caller_that_gives_up_takes_nobody_along() -> None:
 
 
 async def test_an_actor_that_forgot_a_tree_is_told_again_what_its_runs_share() -> None:
+    actor = Actor(rest=0.0)
+    ends = channel(actor)
+    await soon(ends.run(job("first"), KEYS))
+    await eventually(lambda: not actor.kept)
+    assert await soon(ends.run(job("again"), KEYS)) == result("again")
+    assert actor.contexts == 2
+
+
+async def test_what_a_tree_shares_is_kept_while_a_run_is_at_work_and_let_go_after_the_last() -> None:
+    actor = Actor(rest=0.0)
+    ends = channel(actor)
+    actor.slow.add("slow")
+    slow = asyncio.ensure_future(ends.run(job("slow"), KEYS))
+    await soon(ends.run(job("quick"), KEYS))
+    await soon(ends.run(job("next"), KEYS))
+    assert actor.kept
+    assert actor.contexts == 1
+    actor.free.set()
+    await soon(slow)
+    await eventually(lambda: not actor.kept)
+
+
+async def test_a_start_that_is_repeated_after_its_runs_have_ended_keeps_nothing() -> None:
+    actor = Actor(rest=0.0)
+    slips = [_slip(job("r"))]
+    assert actor.runs.start("caller", "root", slips, TREE, KEYS)
+    await eventually(lambda: not actor.kept)
+    assert actor.runs.start("caller", "root", slips, TREE, KEYS)
+    await eventually(lambda: not actor.kept)
+    assert actor.executed == [("r", 1)]
+
+
+async def test_a_channel_whose_runs_have_ended_does_not_keep_what_they_share() -> None:
     actor = Actor()
-    trees = [f"root{number}" for number in range(6)]
-    channels = {root: channel(actor, root) for root in trees}
-    for root in trees:
-        await soon(channels[root].run(job(f"{root}-a", root)))
-    assert actor.contexts == 6
-    assert await soon(channels["root0"].run(job("again", "root0"))) == result("again")
-    assert actor.contexts == 7
+    ends = channel(actor)
+    variables = Variables()
+    alive = weakref.ref(variables)
+    await soon(ends.run(replace(job("r"), tree=replace(TREE, variables=variables)), KEYS))
+    del variables
+    await eventually(lambda: ends.idle)
+    gc.collect()
+    assert alive() is None
 
 
 async def test_ends_are_kept_until_they_are_acknowledged_and_a_newer_poll_ends_an_older() -> None:
@@ -194,7 +246,7 @@ def test_s6_calls_that_are_repeated_start_nothing_twice_and_lose_no_end(
         expected: list[RunEnd] = []
         for number, pause in enumerate(turns):
             for attempt in range(1, attempts + 1):
-                runs.append(asyncio.ensure_future(ends.run(job(f"r{number}", attempt=attempt))))
+                runs.append(asyncio.ensure_future(ends.run(job(f"r{number}", attempt=attempt), KEYS)))
                 expected.append(result(f"r{number}", attempt))
             for _ in range(pause):
                 await asyncio.sleep(0)
