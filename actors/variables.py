@@ -11,7 +11,6 @@ from .agent import AgentSet
 from .pickling import pack, unpack
 from .remote import put
 
-
 _PIECE: Final = 2**20
 """Of a text that is encoded or decoded at once; each piece holds Python's lock for a millisecond or so."""
 
