@@ -139,6 +139,7 @@ async def runs(rounds: int, megabytes: int) -> None:
             async for item in run:
                 if item.kind == "custom":
                     break
+            await asyncio.sleep(0.05)  # it spins by now
             started = time.perf_counter()
             cancelling = asyncio.ensure_future(run.cancel())
             ended.extend([time.perf_counter() - started async for item in run if item.kind == "run_cancelled"])
