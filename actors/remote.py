@@ -16,6 +16,7 @@ from ray.exceptions import (
     ActorUnavailableError,
     GetTimeoutError,
     NodeDiedError,
+    ObjectStoreFullError,
     OutOfMemoryError,
     OwnerDiedError,
     RayActorError,
@@ -149,10 +150,33 @@ def placed(node: str | None) -> Any:
     return _strategies.NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True)
 
 
-def put(data: bytes) -> Awaitable[bytes]:
-    """Keep bytes in the object store for as long as the returned reference lives; awaiting it gives them back."""
-    reference: Awaitable[bytes] = _ray.put(data)
+def put(data: bytes, part: str = "object store") -> Awaitable[bytes]:
+    """Keep bytes in the object store for as long as the returned reference lives; `fetch` gives them back.
+
+    Raises:
+        RuntimeUnavailableError: The store is full, or Ray failed.
+    """
+    try:
+        reference: Awaitable[bytes] = _ray.put(data)
+    except ObjectStoreFullError:
+        problem = f"the object store has no room for {len(data):,} bytes"
+        fix = "Pass less, let other runs end, or start Ray with a larger object_store_memory"
+        raise RuntimeUnavailableError(part, problem, fix) from None
+    except RayError as error:
+        raise translated(error, part) from None
     return reference
+
+
+async def fetch(reference: Awaitable[bytes], part: str) -> bytes:
+    """Return what was put.
+
+    Raises:
+        RuntimeUnavailableError: It is lost, or Ray failed.
+    """
+    try:
+        return await reference
+    except RayError as error:
+        raise translated(error, part) from None
 
 
 def node_id() -> str:

@@ -9,7 +9,9 @@ from typing import Any, Final
 from ..messages.errors import ConfigurationError, NotPicklableError
 from .agent import AgentSet
 from .pickling import pack, unpack
-from .remote import put
+from .remote import fetch, put
+
+PART: Final = "variables"
 
 _PIECE: Final = 2**20
 """Of a text that is encoded or decoded at once; each piece holds Python's lock for a millisecond or so."""
@@ -25,7 +27,7 @@ class StoredVariable:
 
     async def get(self) -> Any:
         """Return the value. Large ones are taken apart in a thread."""
-        data = await self.reference
+        data = await fetch(self.reference, PART)
         return await asyncio.to_thread(_decoded if self.is_text else unpack, data)
 
 
@@ -34,6 +36,7 @@ async def stored(variables: Mapping[str, Any] | None, agents: AgentSet) -> dict[
 
     Raises:
         ConfigurationError: A name or value can't be a variable of a cell, or no agent of the tree has a REPL.
+        RuntimeUnavailableError: The object store is full, or Ray failed.
     """
     if not variables:
         return {}
@@ -53,12 +56,13 @@ async def stored(variables: Mapping[str, Any] | None, agents: AgentSet) -> dict[
 
 def _stored(name: str, value: Any) -> StoredVariable:
     if type(value) is str:
-        return StoredVariable(put(_encoded(value)), is_text=True)
+        return StoredVariable(put(_encoded(value), PART), is_text=True)
     try:
-        return StoredVariable(put(pack(value)))
+        data = pack(value)
     except Exception as error:  # noqa: BLE001 - pickling runs any user code
         problem = f"can't be sent to an actor: {type(error).__name__}: {error}"
         raise NotPicklableError(f"variables, {name}", problem, "Pass text, or what JSON can hold") from None
+    return StoredVariable(put(data, PART))
 
 
 def _encoded(text: str) -> bytes:

@@ -25,7 +25,7 @@ class Kept:
 
 @pytest.fixture(autouse=True)
 def store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variables, "put", Kept)
+    monkeypatch.setattr("ray.put", Kept)
 
 
 async def test_e5_while_100_mb_of_text_are_fetched() -> None:
