@@ -12,10 +12,10 @@ import anyio
 from pydantic_core import to_json
 
 from ...messages.content import ToolCallBlock
-from ...messages.errors import LimitExceededError, ProviderError, ProviderProtocolError
+from ...messages.errors import LimitExceededError, ProviderError
 from ...messages.ids import new_call_id
 from ...messages.items import Custom, ReplCall, ToolCallStarted, UsageUpdated
-from ...messages.model import Completed, Failed, ModelEvent, ModelRequest, ModelResponse, ModelSettings
+from ...messages.model import ModelEvent, ModelRequest, ModelResponse, ModelSettings
 from ...messages.repl import ReplCallRecord
 from ...messages.transcript import ToolResult, UserMessage
 from ...providers.fallback import Candidate, fall_back
@@ -26,7 +26,7 @@ from ...providers.secrets import redact, redacted
 from ..repl.host import CallFailedError, CallStart, CellStopError
 from .calls import Calls
 from .middleware import HookError
-from .model_call import ModelCalls, answer_of, broken_off, check_granted, close
+from .model_call import ModelCalls, answer_of, check_granted, close, end_of
 from .signature import InvalidArgumentsError
 from .state import RunState
 from .subagents import SubAgent
@@ -109,7 +109,7 @@ class RunCells:
         candidates = [Candidate(model.profile, self._way_to(model, opened)) for model in self._models]
         stream = candidates[0].ask(request) if len(candidates) == 1 else fall_back(candidates, request)
         try:
-            response = await _end_of(stream)
+            response = await end_of(stream)
         finally:
             await close(stream)
             for each in opened:
@@ -214,19 +214,6 @@ class RunCells:
             outcome=record.outcome,
             message=record.message,
         )
-
-
-async def _end_of(stream: AsyncIterator[ModelEvent]) -> ModelResponse:
-    response: ModelResponse | None = None
-    # To the end, as what layers do after the last event is part of the call.
-    async for event in stream:
-        if isinstance(event, Completed):
-            response = event.response
-        elif isinstance(event, Failed):
-            raise ProviderError(event.error)
-    if response is None:
-        raise ProviderProtocolError(broken_off())
-    return response
 
 
 def _limit(text: str, name: str) -> LimitExceededError:

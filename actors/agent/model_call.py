@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from ...messages.errors import LimitExceededError, ProviderError, RuntreeError
+from ...messages.errors import LimitExceededError, ProviderError, ProviderProtocolError, RuntreeError
 from ...messages.failure import Failure
 from ...messages.model import (
     Completed,
@@ -234,6 +234,25 @@ def _too_slow(request: ModelRequest) -> Failure:
 def _stretched(timeout: float) -> float:
     # The provider keeps the same bound and has the better error: it gets a moment to say so.
     return timeout + min(1.0, timeout / 10)
+
+
+async def end_of(stream: AsyncIterator[ModelEvent]) -> ModelResponse:
+    """Return the response at the end of a stream of which nothing else is wanted.
+
+    Raises:
+        ProviderError: The call failed.
+        ProviderProtocolError: The stream broke off.
+    """
+    response: ModelResponse | None = None
+    # To the end, as what layers do after the last event is part of the call.
+    async for event in stream:
+        if isinstance(event, Completed):
+            response = event.response
+        elif isinstance(event, Failed):
+            raise ProviderError(event.error)
+    if response is None:
+        raise ProviderProtocolError(broken_off())
+    return response
 
 
 def cut_before_text(response: ModelResponse) -> bool:

@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from ...messages.errors import ConfigurationError, ProviderError, ProviderProtocolError
-from ...messages.failure import Failure
+from ...messages.errors import ConfigurationError
 from ...messages.ids import new_run_id
 from ...messages.items import Custom, Item, ReplCall
-from ...messages.model import Completed, Failed, ModelRequest
+from ...messages.model import ModelRequest
 from ...messages.repl import ReplCallRecord
 from ...messages.transcript import UserMessage
 from ...providers.protocol import Model
+from ..agent.model_call import close, end_of
 from ..agent.signature import InvalidArgumentsError
 from ..agent.tool import Tool
 from .host import CallFailedError, CallStart
@@ -50,18 +50,9 @@ class PlainHost:
         request = ModelRequest(messages=(UserMessage.of(prompt),), instructions=instructions)
         stream = self._model.stream(request)
         try:
-            async for event in stream:
-                if isinstance(event, Completed):
-                    return event.response.message.text
-                if isinstance(event, Failed):
-                    raise ProviderError(event.error)
+            return (await end_of(stream)).message.text
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
-        raise ProviderProtocolError(
-            Failure(code="protocol", message="the model's stream ended before its terminal event", retryable=True)
-        )
+            await close(stream)
 
     async def tool_call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a function."""
