@@ -202,18 +202,11 @@ class RunCells:
 
     def call_started(self, call: CallStart) -> None:
         """Put a `repl_call` item into the stream."""
-        self._state.emit(ReplCall, phase="started", **call.fields)
+        self._state.emit(ReplCall, **call.told())
 
     def call_completed(self, call: CallStart, record: ReplCallRecord) -> None:
         """Put a `repl_call` item into the stream."""
-        self._state.emit(
-            ReplCall,
-            phase="completed",
-            **call.fields,
-            elapsed=record.elapsed,
-            outcome=record.outcome,
-            message=record.message,
-        )
+        self._state.emit(ReplCall, **call.told(record))
 
 
 def _limit(text: str, name: str) -> LimitExceededError:

@@ -10,7 +10,6 @@ from typing import Any, Final, Self
 
 import anyio.lowlevel
 from markdown_it import MarkdownIt
-from pydantic_core import to_json
 
 from ...messages.errors import LimitExceededError, ReplCancelledError, ReplLimitError, ReplStoppedError
 from ...messages.items import Custom
@@ -27,6 +26,7 @@ from .signature import InvalidArgumentsError
 from .state import RunState
 from .subagents import SubAgent
 from .tool import Tool
+from .tool_output import as_text
 from .toolbox import Toolbox
 
 _PYTHON: Final = frozenset({"python", "py", "python3", "repl"})
@@ -152,7 +152,7 @@ class CellTurns:
             "session_id": self._session.session_id,
             "cell": self._session.cells,
             "stdout": _cut(redact(result.stdout), shown),
-            "value": None if result.value is None else _cut(redact(_text_of(result.value)), shown),
+            "value": None if result.value is None else _cut(redact(as_text(result.value)), shown),
             "error": None if error is None else _cut(redact(str(error)), shown),
             "answered": result.answered,
             "elapsed": result.elapsed,
@@ -169,14 +169,10 @@ def _shown(result: ReplResult, stop: ReplStoppedError | None, most: int) -> str:
     elif result.error is not None:
         parts.append(f"Error:\n{_cut(result.error.traceback or str(result.error), most)}")
     elif result.value is not None:
-        parts.append(f"Value:\n{_cut(_text_of(result.value), most)}")
+        parts.append(f"Value:\n{_cut(as_text(result.value), most)}")
     if result.variables_changed:
         parts.append(f"Variables set: {', '.join(result.variables_changed)}")
     return "\n\n".join(parts) or "The cell ended and printed nothing."
-
-
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value, inf_nan_mode="constants").decode()
 
 
 def _cut(text: str, most: int) -> str:

@@ -11,6 +11,7 @@ from ...messages.model import OutputSchema, ToolDefinition
 from ...messages.result import RunResult
 from .agent import OUTPUT_TOOL, Agent
 from .signature import InvalidArgumentsError, explain
+from .tool_output import as_text
 
 MAX_TRIES: Final = 3
 """Answers a model may give until one fits the output type."""
@@ -86,7 +87,7 @@ class OutputPlan:
     def accept_value(self, value: Any) -> JsonValue:
         """Return the output that a value given by a program is; raises as `accept_text` does."""
         if not self.structured:
-            return value if isinstance(value, str) else to_json(value, inf_nan_mode="constants").decode()
+            return as_text(value)
         return self.accept({_WRAPPED: value} if self._wrapped else value)
 
     def accept(self, value: Any) -> JsonValue:

@@ -24,8 +24,16 @@ def render(value: Any, max_output: int) -> tuple[ContentBlock, ...]:
         blocks = cast("Sequence[Any]", value)
         if blocks and all(isinstance(block, BLOCK_TYPES) for block in blocks):
             return _cut_blocks(blocks, max_output)
-    text = value if isinstance(value, str) else _as_json(value)
-    return (TextBlock(text=cut(text, max_output)),)
+    return (TextBlock(text=cut(as_text(value), max_output)),)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as a model reads it: text as it is, everything else as JSON.
+
+    Raises:
+        ToolError: It can't be written as JSON.
+    """
+    return value if isinstance(value, str) else _as_json(value)
 
 
 def cut(text: str, max_bytes: int) -> str:

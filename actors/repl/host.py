@@ -23,16 +23,19 @@ class CallStart:
     name: str
     """Tool or agent; empty for a model."""
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """What a `repl_call` item says of it."""
-        return {
+    def told(self, end: ReplCallRecord | None = None) -> dict[str, Any]:
+        """Return what a `repl_call` item says of its start, or of its end."""
+        fields: dict[str, Any] = {
+            "phase": "started" if end is None else "completed",
             "session_id": self.session_id,
             "call_id": self.call_id,
             "cell": self.cell,
             "call_kind": self.kind,
             "name": self.name,
         }
+        if end is not None:
+            fields |= {"elapsed": end.elapsed, "outcome": end.outcome, "message": end.message}
+        return fields
 
 
 class CallFailedError(Exception):

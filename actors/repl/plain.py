@@ -80,18 +80,11 @@ class PlainHost:
 
     def call_started(self, call: CallStart) -> None:
         """Tell the start of a call."""
-        self._tell(ReplCall, phase="started", **call.fields)
+        self._tell(ReplCall, **call.told())
 
     def call_completed(self, call: CallStart, record: ReplCallRecord) -> None:
         """Tell the end of a call."""
-        self._tell(
-            ReplCall,
-            phase="completed",
-            **call.fields,
-            elapsed=record.elapsed,
-            outcome=record.outcome,
-            message=record.message,
-        )
+        self._tell(ReplCall, **call.told(record))
 
     def _tell(self, item_type: type[Item], **fields: Any) -> None:
         if self._on_item is None:
