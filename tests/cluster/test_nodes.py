@@ -11,6 +11,20 @@ from tests.kit.gates import Gates
 
 pytestmark = [pytest.mark.cluster, pytest.mark.multinode, pytest.mark.long]
 
+
+async def driven(script: str, folder: Path) -> Gates:
+    """Runs a driver with nodes of its own to its end; returns the gates it was given."""
+    gates = Gates(folder / "gates")
+    gates.folder.mkdir()
+    # Short: the paths of Ray's sockets are limited in length.
+    with tempfile.TemporaryDirectory(prefix="rt") as temp:
+        source = script.format(folder=str(gates.folder), temp=temp)
+        with driver(source, folder, {}) as process:
+            code = await exit_code(process, limit=140)
+    assert code == 0, (folder / "stderr").read_text()[-3000:]
+    return gates
+
+
 _NODE_LOSS = """
     import asyncio, json
     from pathlib import Path
@@ -61,14 +75,7 @@ _NODE_LOSS = """
 
 @pytest.mark.timeout(150)  # three nodes are started, one after the other
 async def test_y08_a_child_on_a_lost_node_is_started_again_on_another(tmp_path: Path) -> None:
-    gates = Gates(tmp_path / "gates")
-    gates.folder.mkdir()
-    # Short: the paths of Ray's sockets are limited in length.
-    with tempfile.TemporaryDirectory(prefix="rt") as temp:
-        script = _NODE_LOSS.format(folder=str(gates.folder), temp=temp)
-        with driver(script, tmp_path, {}) as process:
-            code = await exit_code(process, limit=140)
-    assert code == 0, (tmp_path / "stderr").read_text()[-3000:]
+    gates = await driven(_NODE_LOSS, tmp_path)
     assert sorted(json.loads(gates.content("runs"))) == [
         ["far", "completed", 2, 1],
         ["lead", "completed", 1, 0],
@@ -118,13 +125,7 @@ _SPREAD = """
 
 @pytest.mark.timeout(150)
 async def test_n_a_fan_out_is_spread_over_the_nodes(tmp_path: Path) -> None:
-    gates = Gates(tmp_path / "gates")
-    gates.folder.mkdir()
-    with tempfile.TemporaryDirectory(prefix="rt") as temp:
-        script = _SPREAD.format(folder=str(gates.folder), temp=temp)
-        with driver(script, tmp_path, {}) as process:
-            code = await exit_code(process, limit=140)
-    assert code == 0, (tmp_path / "stderr").read_text()[-3000:]
+    gates = await driven(_SPREAD, tmp_path)
     for counts in json.loads(gates.content("places")):
         assert sum(counts) == 6
         assert len(counts) == 2, f"all of {counts} are on one node"
